@@ -1,0 +1,57 @@
+// stencil: one step of the heat equation on a line, a 3-point stencil
+//
+//     out[i] = in[i] + rate * (in[i-1] + in[i+1] - 2 * in[i]);  the first and the last cell are copied as they are
+//
+// Arguments: input, out: n floats each; rate: a scalar.
+// Launch: ceil(n / threads) blocks of any number of threads; a cell for each thread.
+#![feature(no_core, lang_items, intrinsics, abi_ptx, link_llvm_intrinsics)]
+#![allow(internal_features)]
+#![no_core]
+
+// The parts of core that are used here.
+#[lang = "pointee_sized"] pub trait PointeeSized {}
+#[lang = "meta_sized"] pub trait MetaSized: PointeeSized {}
+#[lang = "sized"] pub trait Sized: MetaSized {}
+#[lang = "legacy_receiver"] pub trait Receiver {}
+#[lang = "copy"] pub trait Copy {}
+#[lang = "add"] pub trait Add<R = Self> { type Output; fn add(self, right: R) -> Self::Output; }
+#[lang = "mul"] pub trait Mul<R = Self> { type Output; fn mul(self, right: R) -> Self::Output; }
+#[lang = "sub"] pub trait Sub<R = Self> { type Output; fn sub(self, right: R) -> Self::Output; }
+#[lang = "partial_ord"] pub trait PartialOrd<R = Self> { fn lt(&self, right: &R) -> bool; }
+impl<T: PointeeSized> Receiver for &T {}
+impl<T> Copy for *const T {}
+impl<T> Copy for *mut T {}
+impl Copy for isize {}
+impl Copy for i32 {}
+impl Copy for f32 {}
+impl Add for i32 { type Output = i32; #[inline(always)] fn add(self, right: i32) -> i32 { self + right } }
+impl Mul for i32 { type Output = i32; #[inline(always)] fn mul(self, right: i32) -> i32 { self * right } }
+impl Add for f32 { type Output = f32; #[inline(always)] fn add(self, right: f32) -> f32 { self + right } }
+impl Mul for f32 { type Output = f32; #[inline(always)] fn mul(self, right: f32) -> f32 { self * right } }
+impl Sub for i32 { type Output = i32; #[inline(always)] fn sub(self, right: i32) -> i32 { self - right } }
+impl Sub for f32 { type Output = f32; #[inline(always)] fn sub(self, right: f32) -> f32 { self - right } }
+impl PartialOrd for i32 { #[inline(always)] fn lt(&self, right: &i32) -> bool { *self < *right } }
+
+#[rustc_intrinsic] const unsafe fn arith_offset<T>(pointer: *const T, count: isize) -> *const T;
+#[inline(always)] unsafe fn at(array: *const f32, i: i32) -> *mut f32 { arith_offset(array, i as isize) as *mut f32 }
+
+extern "C" {
+    #[link_name = "llvm.nvvm.read.ptx.sreg.tid.x"] fn thread() -> i32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.ntid.x"] fn threads() -> i32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.ctaid.x"] fn block() -> i32;
+}
+
+#[no_mangle]
+pub unsafe extern "ptx-kernel" fn stencil_entry_point(input: *const f32, out: *mut f32, n: i32, rate: f32) {
+    let i = block() * threads() + thread();
+    if i < n {
+        let here = *at(input, i);
+        let mut change = 0.0;
+        if 0 < i {
+            if i < n - 1 {
+                change = *at(input, i - 1) + *at(input, i + 1) - 2.0 * here;
+            }
+        }
+        *at(out, i) = here + rate * change;
+    }
+}

@@ -1,0 +1,141 @@
+"""The public edge: sessions with defaults from the environment, one-shot calls, synchronous ones."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from teeny_async.errors import RequestError
+from teeny_async.execution.machine import available_cpus
+from teeny_async.execution.probe import MachineHost, ProbeMemory
+from teeny_async.execution.runner import LocalRunner, Runner
+from teeny_async.model import CompileRequest
+from teeny_async.pipeline.retry import RetryPolicy
+from teeny_async.pipeline.session import Mode, OnEvent, Session
+from teeny_async.result import CompileResult
+from teeny_async.settings import Settings
+from teeny_async.store.base import Store
+from teeny_async.store.disk import DiskStore
+from teeny_async.sync import run_sync
+
+DEFAULT_TIMEOUT = 600.0
+"""Wall seconds of one compile where nothing else is said: nothing hangs for ever."""
+
+Backend = Literal["asyncio", "trio"]
+
+_probes = ProbeMemory()
+
+
+class Compiler(Session):
+    """A compile session.
+
+        async with Compiler() as compiler:
+            artifact = await compiler.compile(request)
+            results = await compiler.compile_many(requests)
+
+    store: a `Store`, or the folder of one; None is the user's own cache folder (TEENY_ASYNC_CACHE_DIR).
+    jobs: compilers at a time; None is the CPUs this process may use.
+    retry: see `RetryPolicy`. timeout: wall seconds of a run, where the request sets none; None is no limit.
+    on_event: called with each event of `teeny_async.events`, in the event loop; must not block.
+    mode: "normal"; "cached_only": a miss is a failure and nothing runs; "refresh": compile and overwrite;
+        "no_cache": neither read nor write the store.
+    runner: where compilers run; None is this machine.
+    settings: what to take for the environment; None is the process's own.
+
+    Raises RequestError for a value that makes no sense. Opening it raises CacheError for a cache folder
+    that must not be trusted.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store | str | os.PathLike[str] | None = None,
+        jobs: int | None = None,
+        retry: RetryPolicy | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        on_event: OnEvent | None = None,
+        mode: Mode = "normal",
+        runner: Runner | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        settings = settings or Settings.from_environ(os.environ)
+        local = runner or LocalRunner(settings.scratch_dir)
+        super().__init__(
+            runner=local,
+            host=MachineHost(settings.environ, local, _probes),
+            store=_store(store, mode, settings),
+            jobs=_jobs(jobs),
+            retry=retry or RetryPolicy(),
+            timeout=timeout,
+            on_event=on_event,
+            mode=mode,
+        )
+
+    async def __aenter__(self) -> Compiler:
+        await super().__aenter__()
+        return self
+
+
+async def compile_many(
+    requests: Iterable[CompileRequest], *, fail_fast: bool = False, **options: Any
+) -> list[CompileResult]:
+    """Compile requests (a list, a `Sweep`, any iterable) and return their results in order.
+
+    Failures are values: look at `result.ok`, or take `result.artifact`, which raises. fail_fast: raise the
+    first failure instead and cancel the rest. `options` are those of `Compiler`.
+
+    Raises RequestError, before any compiler starts, when a request cannot be compiled as it stands.
+    """
+    async with Compiler(**options) as compiler:
+        return await compiler.compile_many(requests, fail_fast=fail_fast)
+
+
+async def compile_one(request: CompileRequest, **options: Any) -> CompileResult:
+    """Compile one request: `compile_many` for one. `.artifact` raises the failure, if there is one."""
+    async with Compiler(**options) as compiler:
+        return await compiler.compile_result(request)
+
+
+def compile_many_sync(
+    requests: Iterable[CompileRequest], *, backend: Backend = "asyncio", fail_fast: bool = False, **options: Any
+) -> list[CompileResult]:
+    """`compile_many` for code that is not async. It works in a notebook too, beside its running loop.
+
+    backend: "asyncio" or "trio". Ctrl-C cancels the compiles and raises KeyboardInterrupt.
+    """
+
+    async def call() -> list[CompileResult]:
+        return await compile_many(requests, fail_fast=fail_fast, **options)
+
+    return run_sync(call, backend)
+
+
+def compile_one_sync(request: CompileRequest, *, backend: Backend = "asyncio", **options: Any) -> CompileResult:
+    """`compile_one` for code that is not async; see `compile_many_sync`."""
+
+    async def call() -> CompileResult:
+        return await compile_one(request, **options)
+
+    return run_sync(call, backend)
+
+
+def _store(store: Store | str | os.PathLike[str] | None, mode: Mode, settings: Settings) -> Store | None:
+    if mode not in ("normal", "cached_only", "refresh", "no_cache"):
+        raise RequestError(f'mode is "normal", "cached_only", "refresh" or "no_cache", not {mode!r}')
+    if store is None:
+        return DiskStore(settings.cache_dir)
+    return DiskStore(Path(store)) if isinstance(store, (str, os.PathLike)) else store
+
+
+def _jobs(jobs: int | None) -> int:
+    cpus = available_cpus()
+    if jobs is None:
+        return cpus
+    if jobs < 1:
+        raise RequestError(f"jobs is a number of compilers, 1 or more, not {jobs!r}")
+    if jobs > cpus:
+        warnings.warn(f"jobs={jobs} is more than the {cpus} CPUs this process may use", stacklevel=3)
+    return jobs

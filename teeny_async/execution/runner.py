@@ -1,0 +1,120 @@
+"""`Runner`: turns an `Action` into an `Exit`. The local one runs it under a supervisor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from teeny_async.action import Action
+from teeny_async.execution.process import Job, Supervised, SupervisorLost
+from teeny_async.execution.supervisor import Limits
+from teeny_async.execution.tasks import ServiceGroup
+from teeny_async.frozen import FrozenMap
+from teeny_async.result import Exit, Stop, Usage
+
+OUTPUT_LIMIT = 1 << 30
+"""Bytes of one output file; a larger one is treated as missing."""
+GRACE = 2.0
+"""Seconds from SIGTERM to SIGKILL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """wall: seconds from the start of the process; cpu: seconds of any one process; None is no limit."""
+
+    wall: float | None = None
+    cpu: float | None = None
+    grace: float = GRACE
+
+
+class Runner(Protocol):
+    """Where actions run. Used as an async context manager; leaving it ends all it runs."""
+
+    async def run(self, action: Action, chained: Mapping[str, bytes], limits: RunLimits) -> Exit:
+        """Run an action to its end; `chained` are its inputs that come from an earlier stage.
+
+        What goes wrong is in the Exit. A cancelled call returns once nothing of it runs any more.
+        """
+
+    async def __aenter__(self) -> Runner: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class LocalRunner:
+    """Runs actions on this machine. The supervisor starts with the first action, so a run of hits needs none.
+
+    scratch_dir: where the scratch folders go, an existing folder for temporary files.
+    """
+
+    def __init__(self, scratch_dir: str) -> None:
+        self._scratch_dir = scratch_dir
+        self._group: ServiceGroup | None = None
+        self._supervised: Supervised | None = None
+
+    async def __aenter__(self) -> LocalRunner:
+        self._group = await ServiceGroup().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._group is not None
+        if self._supervised is not None:
+            await self._supervised.close()
+            self._supervised = None
+        group, self._group = self._group, None
+        await group.__aexit__(kind, error, trace)
+
+    async def run(self, action: Action, chained: Mapping[str, bytes], limits: RunLimits) -> Exit:
+        job = Job(
+            executable=action.executable,
+            argv=action.argv,
+            env={**action.neutral, **action.env},
+            inputs=[*((item.name, item.data()) for item in action.inputs), *chained.items()],
+            outputs=tuple(action.outputs.values()),
+            limits=Limits(
+                wall=limits.wall or 0,
+                cpu=limits.cpu or 0,
+                grace=limits.grace,
+                capture=action.capture_limit,
+                output=OUTPUT_LIMIT,
+            ),
+        )
+        try:
+            supervised = self._supervisor()
+        except OSError as error:
+            return Exit(code=None, errno=error.errno)
+        try:
+            reply = await supervised.run(job)
+        except SupervisorLost:
+            return Exit(code=None, stopped="lost")
+        facts = reply.facts
+        present = {label: data for label, data in zip(action.outputs, reply.outputs, strict=False) if data is not None}
+        never_ran = facts.errno != 0
+        return Exit(
+            code=None if never_ran or facts.unreaped else os.waitstatus_to_exitcode(facts.status),
+            stopped=_STOPS.get(facts.stopped),
+            stdout=reply.stdout,
+            stderr=reply.stderr,
+            dropped=facts.dropped,
+            outputs=FrozenMap(present),
+            errno=facts.errno or None,
+            survivors=facts.survivors,
+            scratch_full=bool(facts.scratch_full),
+            usage=Usage(cpu_user=facts.cpu_user, cpu_system=facts.cpu_system, max_rss=facts.max_rss, wall=facts.wall),
+        )
+
+    def _supervisor(self) -> Supervised:
+        assert self._group is not None, "use the runner as an async context manager"
+        if self._supervised is None or self._supervised.lost:
+            self._supervised = Supervised.start(self._scratch_dir, self._group)
+        return self._supervised
+
+
+_STOPS: dict[str, Stop] = {"timeout": "timeout", "cancelled": "cancelled"}

@@ -1,0 +1,127 @@
+"""Cache keys: everything that can change an output, and nothing else.
+
+A key is the SHA-256 of labelled, length-framed components:
+
+    key  = sha256(magic, schema, frame*)        frame = label length, label, value length, value
+
+Every component is framed with its label and both lengths, so no two different sets of components
+have the same bytes. `SCHEMA` is bumped whenever the set or the meaning of a component changes: old
+entries are then never found again, and never misread.
+
+In a key: the toolchain's name and the fingerprint of its contents, argv with the scratch folder
+abstracted (it is relative to it), the keyed environment, each input file's name and content, the
+labels and names of the outputs. Not in it: paths of the tool or of the scratch folder, the neutral
+environment, the kernel's name and id, timeouts, job counts.
+
+Large inputs come in parts (a prelude shared by thousands of kernels, then the kernel); each part is
+hashed by itself, and `PartDigests` remembers the digests of the parts that are seen again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from teeny_async.action import Action
+    from teeny_async.toolchains.base import Toolchain
+
+SCHEMA = 1
+_MAGIC = b"teeny_async key\0"
+_REMEMBER_ABOVE = 2048
+"""Characters; hashing a shorter part costs less than remembering it."""
+_REMEMBER_PARTS = 256
+
+Component = tuple[str, bytes]
+
+
+def _no_components() -> Sequence[Component]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKey:
+    """Identity of an artifact. digest: 64 hexadecimal digits; schema: the version of the recipe."""
+
+    digest: str
+    schema: int = SCHEMA
+    _components: Callable[[], Sequence[Component]] = field(default=_no_components, repr=False, compare=False)
+
+    def explain(self) -> dict[str, str]:
+        """The components by label; text as it is, anything else in hexadecimal."""
+        return {label: _readable(value) for label, value in self._components()}
+
+    def __str__(self) -> str:
+        return self.digest
+
+
+def diff(a: CacheKey, b: CacheKey) -> dict[str, tuple[str | None, str | None]]:
+    """The components in which two keys differ: label -> (value in a, value in b), None for absent."""
+    left, right = a.explain(), b.explain()
+    labels = sorted({*left, *right})
+    return {label: (left.get(label), right.get(label)) for label in labels if left.get(label) != right.get(label)}
+
+
+class PartDigests:
+    """SHA-256 of source parts; a part that was seen before costs a dictionary look-up."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bytes] = {}
+
+    def of(self, part: str) -> bytes:
+        """32 bytes. A repeated part is best passed as the same object: it is then not even compared."""
+        if len(part) < _REMEMBER_ABOVE:
+            return hashlib.sha256(part.encode()).digest()
+        digest = self._known.get(part)
+        if digest is None:
+            digest = hashlib.sha256(part.encode()).digest()
+            if len(self._known) >= _REMEMBER_PARTS:
+                self._known.clear()
+            self._known[part] = digest
+        return digest
+
+
+def components(stages: Sequence[tuple[Action, Toolchain]], digests: PartDigests) -> list[Component]:
+    """The labelled components of a chain of actions, each run by its toolchain."""
+    found: list[Component] = []
+    for number, (action, toolchain) in enumerate(stages):
+        stage = f"stage{number}." if number else ""
+        found.append((stage + "toolchain", toolchain.name.encode()))
+        found.append((stage + "fingerprint", toolchain.fingerprint.encode()))
+        found.extend((f"{stage}argv[{index}]", arg.encode()) for index, arg in enumerate(action.argv))
+        found.extend((f"{stage}env.{name}", value.encode()) for name, value in sorted(action.env.items()))
+        for item in action.inputs:
+            found.extend(
+                (f"{stage}input.{item.name}[{index}]", digests.of(part)) for index, part in enumerate(item.parts)
+            )
+        found.extend((f"{stage}output.{label}", name.encode()) for label, name in action.outputs.items())
+        found.extend((f"{stage}expect.{name}", value.encode()) for name, value in sorted(action.expect.items()))
+    return found
+
+
+def request_key(
+    stages: Sequence[tuple[Action, Toolchain]], digests: PartDigests, explain: Callable[[], Sequence[Component]]
+) -> CacheKey:
+    """The key of what a chain of actions puts out. explain: makes the components again, when asked."""
+    return CacheKey(key_digest(components(stages, digests)), SCHEMA, explain)
+
+
+def key_digest(parts: Sequence[Component]) -> str:
+    """SHA-256 over the framed components, in hexadecimal."""
+    frames = [_MAGIC, b"%d;" % SCHEMA]
+    for label, value in parts:
+        name = label.encode()
+        frames.append(b"%d:%d:" % (len(name), len(value)))
+        frames.append(name)
+        frames.append(value)
+    return hashlib.sha256(b"".join(frames)).hexdigest()
+
+
+def _readable(value: bytes) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return value.hex()
+    return text if text.isprintable() else value.hex()

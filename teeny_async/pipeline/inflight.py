@@ -1,0 +1,130 @@
+"""In-flight compiles: one flight for any number of equal requests.
+
+The invariant: from the moment a key is looked up here until its flight lands, every request with that key
+finds that flight. There is no `await` between looking a key up and inserting its flight.
+
+A flight belongs to the session, not to the caller that was first: callers *board* it and may *leave*;
+when the last one has left, the flight is cancelled and taken out of the table at once, so that a later
+caller starts a new one instead of joining one that is being torn down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import anyio
+
+from teeny_async.keys import CacheKey
+from teeny_async.model import CompileRequest
+from teeny_async.result import NO_TIME, NO_USAGE, Artifact, Attempt, Failure, Source, Timings
+
+
+class Passenger(Protocol):
+    """Who waits for a flight: called once, when it has landed."""
+
+    def landed(self, flight: Flight, tag: Any, first: bool) -> None: ...
+
+
+class Flight:
+    """One compile under way.
+
+    outcome: set when it has landed; `bug` instead, when the pipeline itself failed.
+    """
+
+    __slots__ = (
+        *("_passengers", "_withdraw", "attempts", "bug", "key", "log_level", "outcome", "queued_at", "ran"),
+        *("request", "scope", "source", "started_at", "timings", "uncached", "usage"),
+    )
+
+    def __init__(self, request: CompileRequest, key: CacheKey, now: float) -> None:
+        self.request = request
+        self.key = key
+        self.log_level = request.log_level
+        self.outcome: Artifact | Failure | None = None
+        self.bug: BaseException | None = None
+        self.source: Source = "compiled"
+        self.attempts: Sequence[Attempt] = ()
+        self.usage = NO_USAGE
+        self.timings = NO_TIME
+        self.uncached: str | None = None
+        self.queued_at = now
+        self.started_at = 0.0
+        self.ran = 0.0
+        self.scope: anyio.CancelScope | None = None
+        self._withdraw: Callable[[], None] | None = None
+        self._passengers: list[tuple[Passenger, Any]] = []
+
+    @property
+    def has_landed(self) -> bool:
+        return self.outcome is not None or self.bug is not None
+
+    def board(self, passenger: Passenger, tag: Any) -> None:
+        self._passengers.append((passenger, tag))
+
+    def leave(self, passenger: Passenger) -> bool:
+        """Take a passenger's places; True when nobody is left."""
+        self._passengers = [place for place in self._passengers if place[0] is not passenger]
+        return not self._passengers
+
+    def while_waiting(self, withdraw: Callable[[], None]) -> None:
+        """How to give up the flight's place in a queue, while it has no task of its own."""
+        self._withdraw = withdraw
+
+    def cancel(self) -> None:
+        """Stop it, wherever it is."""
+        if self.scope is not None:
+            self.scope.cancel()
+        elif self._withdraw is not None:
+            self._withdraw()
+
+    def land(self, outcome: Artifact | Failure, now: float) -> None:
+        """Set the outcome and tell everyone aboard; the first to board is told that it was."""
+        self.outcome = outcome
+        self._tell(now)
+
+    def crash(self, bug: BaseException, now: float) -> None:
+        """The pipeline failed: everyone aboard is told, so that nobody waits for ever."""
+        self.bug = bug
+        self._tell(now)
+
+    def _tell(self, now: float) -> None:
+        started = self.started_at or now
+        self.timings = Timings(waited=started - self.queued_at, ran=self.ran, total=now - self.queued_at)
+        passengers, self._passengers = self._passengers, []
+        first = True
+        for passenger, tag in passengers:
+            passenger.landed(self, tag, first)
+            first = False
+
+
+class FlightTable:
+    """The flights of a session, by key."""
+
+    def __init__(self) -> None:
+        self._flights: dict[tuple[str, str | None], Flight] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def get(self, key: CacheKey, log_level: str | None) -> Flight | None:
+        """The flight for a key. A log is no part of the key, but who wants one cannot join who does not."""
+        return self._flights.get((key.digest, log_level))
+
+    def insert(self, flight: Flight) -> None:
+        self._flights[flight.key.digest, flight.log_level] = flight
+
+    def remove(self, flight: Flight) -> None:
+        """Take a flight out; a newer one under the same key stays."""
+        name = (flight.key.digest, flight.log_level)
+        if self._flights.get(name) is flight:
+            del self._flights[name]
+
+    def leave(self, flight: Flight, passenger: Passenger) -> None:
+        """A passenger gives up waiting; the last one out cancels the flight."""
+        if not flight.has_landed and flight.leave(passenger):
+            self.remove(flight)
+            flight.cancel()
+
+    def all(self) -> list[Flight]:
+        return list(self._flights.values())

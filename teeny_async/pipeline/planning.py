@@ -1,0 +1,192 @@
+"""From a request to a plan: which tools, which actions, which key.
+
+`Planner.plan` is synchronous and pure over what the planner has learned so far: the toolchains found,
+the CPUs each knows, what "native" is. Where something is still to be learned it raises `Unlearned`,
+`learn` finds it out (this may run a probe), and the plan is made again; so after the first request of a
+kind no request waits for anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import anyio
+
+from teeny_async.action import Action
+from teeny_async.errors import RequestError
+from teeny_async.keys import CacheKey, Component, PartDigests, components, request_key
+from teeny_async.model import CompileRequest
+from teeny_async.target import Target, unknown_cpu
+from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound
+from teeny_async.toolchains.registry import DRIVERS, candidates, driver_named
+
+ASSEMBLER = "ptxas"
+
+
+class Stage(NamedTuple):
+    """One action of a plan and who runs and judges it."""
+
+    driver: Driver
+    toolchain: Toolchain
+    action: Action
+
+
+class Booking(NamedTuple):
+    """What a request needs until its compile starts. The plan itself, which holds the kernel's text, is
+    made again then: a hundred thousand waiting requests must not hold a hundred thousand texts.
+
+    uncacheable: why the result must not be kept; None when it may.
+    """
+
+    key: CacheKey
+    uncacheable: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that is needed to compile a request. target: resolved; never None, never "native"."""
+
+    stages: Sequence[Stage]
+    target: Target
+    booking: Booking
+
+
+class Unlearned(Exception):
+    """The planner has not looked for a tool, or not asked it about a target (None: only the tool)."""
+
+    def __init__(self, driver: Driver, target: Target | None) -> None:
+        super().__init__(driver.name)
+        self.driver = driver
+        self.target = target
+
+
+class Planner:
+    """Plans requests for one session. on_found is told of each toolchain when it is found."""
+
+    def __init__(self, host: Host, on_found: Callable[[Toolchain], None]) -> None:
+        self._host = host
+        self._on_found = on_found
+        self._toolchains: dict[Driver, Toolchain | str] = {}
+        self._targets: dict[tuple[Driver, Target], Target | str] = {}
+        self._digests = PartDigests()
+        self._learning: anyio.Lock | None = None
+
+    async def prepare(self, request: CompileRequest) -> Plan:
+        """A plan for a request, learning what is missing. Raises RequestError and ToolNotFound."""
+        while True:
+            try:
+                return self.plan(request)
+            except Unlearned as missing:
+                await self.learn(missing)
+
+    async def toolchain(self, driver: Driver) -> Toolchain:
+        """The toolchain of a driver. Raises ToolNotFound."""
+        if driver not in self._toolchains:
+            await self.learn(Unlearned(driver, None))
+        return self._known_toolchain(driver)
+
+    async def learn(self, missing: Unlearned) -> None:
+        """Find out what a plan was missing; callers that miss the same wait for one answer."""
+        if self._learning is None:
+            self._learning = anyio.Lock()
+        driver, target = missing.driver, missing.target
+        async with self._learning:
+            if driver not in self._toolchains:
+                self._toolchains[driver] = await self._find(driver)
+            elif target is not None and (driver, target) not in self._targets:
+                self._targets[driver, target] = await self._resolve(driver, target)
+
+    async def _find(self, driver: Driver) -> Toolchain | str:
+        try:
+            found = await driver.find(self._host)
+        except ToolNotFound as error:
+            return str(error)
+        self._on_found(found)
+        return found
+
+    async def _resolve(self, driver: Driver, target: Target) -> Target | str:
+        """The target as the compiler knows it, or what is wrong with it."""
+        toolchain = self._known_toolchain(driver)
+        try:
+            if target.cpu == "native":
+                return await driver.native(self._host, toolchain, target)
+            if target.cpu is not None:
+                known = await driver.cpus(self._host, toolchain, target.triple)
+                if known is not None and target.cpu not in known:
+                    raise unknown_cpu(target.cpu, known, f"{driver.name} ({target.triple})")
+        except RequestError as error:
+            return str(error)
+        return target
+
+    def plan(self, request: CompileRequest) -> Plan:
+        """The plan by the first toolchain that is installed and takes the request.
+
+        Raises RequestError (the first one's, when none takes it), ToolNotFound, Unlearned.
+        """
+        refused: RequestError | None = None
+        missing: list[str] = []
+        for driver in self._drivers(request):
+            try:
+                return self._plan_with(driver, request)
+            except RequestError as error:
+                refused = refused or error
+            except ToolNotFound as error:
+                missing.append(str(error))
+        if refused is not None:
+            raise refused
+        raise ToolNotFound("; ".join(missing))
+
+    def _drivers(self, request: CompileRequest) -> Sequence[Driver]:
+        if isinstance(request.toolchain, Driver):
+            return (request.toolchain,)
+        language = request.kernel.language
+        if request.toolchain == "auto":
+            found: Sequence[Driver] = candidates(language)
+            if not found:
+                raise RequestError(
+                    f"kernel {request.kernel.name!r}: no toolchain compiles {language}; name one of yours"
+                )
+            return found
+        driver = driver_named(request.toolchain)
+        if language not in driver.languages:
+            takes = ", ".join(sorted(driver.languages)) or "no kernels by itself"
+            raise RequestError(f"kernel {request.kernel.name!r}: toolchain {driver.name} takes {takes}, not {language}")
+        return (driver,)
+
+    def _plan_with(self, driver: Driver, request: CompileRequest) -> Plan:
+        toolchain = self._known_toolchain(driver)
+        asked = request.target or driver.default_target(request.kernel)
+        target = self._known_target(driver, asked)
+        stages = [Stage(driver, toolchain, driver.plan(request, target, toolchain))]
+        if driver.assembles(request, target):
+            assembler = DRIVERS[ASSEMBLER]
+            tool = self._known_toolchain(assembler)
+            stages.append(Stage(assembler, tool, assembler.plan(request, target, tool)))
+        key = request_key(_runs(stages), self._digests, partial(self._components, request))
+        return Plan(stages, target, Booking(key, stages[0].action.uncacheable))
+
+    def _components(self, request: CompileRequest) -> Sequence[Component]:
+        return components(_runs(self.plan(request).stages), self._digests)
+
+    def _known_toolchain(self, driver: Driver) -> Toolchain:
+        known = self._toolchains.get(driver)
+        if known is None:
+            raise Unlearned(driver, None)
+        if isinstance(known, str):
+            raise ToolNotFound(known)
+        return known
+
+    def _known_target(self, driver: Driver, target: Target) -> Target:
+        known = self._targets.get((driver, target))
+        if known is None:
+            raise Unlearned(driver, target)
+        if isinstance(known, str):
+            raise RequestError(known)
+        return known
+
+
+def _runs(stages: Sequence[Stage]) -> list[tuple[Action, Toolchain]]:
+    return [(stage.action, stage.toolchain) for stage in stages]

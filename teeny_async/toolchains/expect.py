@@ -1,0 +1,54 @@
+"""What an action's outputs are checked against: made when it is planned, read when it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from teeny_async.action import Action
+from teeny_async.frozen import FrozenMap
+from teeny_async.model import Kernel
+from teeny_async.target import Target
+from teeny_async.toolchains import outputs
+
+
+def expectations(kernel: Kernel, target: Target, *, ptx_version: int | None = None) -> FrozenMap[str]:
+    """By name: arch, cpu, ptx_version (None: whatever the compiler writes), entry_point."""
+    expect = {"arch": target.arch}
+    if target.is_nvidia and target.cpu:
+        expect["cpu"] = target.cpu
+    if ptx_version:
+        expect["ptx_version"] = str(ptx_version)
+    if kernel.entry_point:
+        expect["entry_point"] = kernel.entry_point
+    return FrozenMap(expect)
+
+
+def check(action: Action, found: Mapping[str, bytes]) -> str | None:
+    """What is wrong with the outputs, in a phrase; None when they are what was asked for."""
+    for label, data in found.items():
+        validate = _VALIDATORS.get(label)
+        complaint = validate(data, action.expect) if validate else None
+        if complaint:
+            return f"{action.outputs[label]}: {complaint}"
+    return None
+
+
+def _ptx(data: bytes, expect: Mapping[str, str]) -> str | None:
+    version = expect.get("ptx_version")
+    return outputs.ptx(
+        data,
+        cpu=expect.get("cpu"),
+        ptx_version=int(version) if version else None,
+        entry_point=expect.get("entry_point"),
+    )
+
+
+def _cubin(data: bytes, expect: Mapping[str, str]) -> str | None:
+    return outputs.cubin(data, cpu=expect.get("cpu"))
+
+
+def _object(data: bytes, expect: Mapping[str, str]) -> str | None:
+    return outputs.elf(data, arch=expect.get("arch"))
+
+
+_VALIDATORS = {"ptx": _ptx, "cubin": _cubin, "object": _object}

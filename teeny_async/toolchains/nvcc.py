@@ -1,0 +1,123 @@
+"""nvcc: NVIDIA's CUDA compiler, to PTX and cubin.
+
+A process tree: nvcc runs `sh`, the host compiler as preprocessor, cicc and ptxas. All of them are in the
+fingerprint, and so are NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS in the key, which nvcc reads by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from teeny_async.action import Action, Input
+from teeny_async.errors import RequestError
+from teeny_async.frozen import FrozenMap
+from teeny_async.model import CompileRequest, Kernel
+from teeny_async.result import Artifact, Exit, Failure
+from teeny_async.source import render
+from teeny_async.target import Target
+from teeny_async.toolchains import diagnostics
+from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env, refuse_flags
+from teeny_async.toolchains.c_flags import RESERVED, define_args, include_args, why_uncacheable
+from teeny_async.toolchains.expect import check, expectations
+from teeny_async.toolchains.ptxas import INFEASIBLE, with_metrics
+from teeny_async.toolchains.verdict import judge
+
+_PARTS = (
+    *("bin/nvcc", "bin/ptxas", "bin/cudafe++", "bin/fatbinary", "bin/nvcc.profile"),
+    *("nvvm/bin/cicc", "nvvm/libdevice/libdevice.10.bc"),
+)
+_FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+_SYSTEM_FOLDERS = ("/usr/bin", "/bin")
+_MODE = {"ptx": ["-ptx"], "cubin": ["-cubin", "-Xptxas", "-v"]}
+
+
+class Nvcc(Driver):
+    """CUDA C++ to PTX and cubin."""
+
+    name = "nvcc"
+    languages = frozenset({"cuda"})
+    emits = ("ptx", "cubin")
+
+    async def find(self, host: Host) -> Toolchain:
+        path = self._locate(host)
+        if path is None:
+            raise ToolNotFound(
+                "nvcc: not on PATH, nor under CUDA_HOME or /usr/local/cuda; install the CUDA toolkit, or run: "
+                "pip install nvidia-cuda-nvcc (it needs g++ as well)"
+            )
+        probe = await host.run([path, "--version"])
+        version = probe.stdout.decode("utf-8", "replace").strip()
+        if probe.code != 0 or not version:
+            raise ToolNotFound(f"nvcc: {path} does not answer `nvcc --version` (exit {probe.code})")
+        top = Path(path).parent.parent
+        files = {name: top / name for name in _PARTS if (top / name).exists()}
+        host_compiler, described = await self._host_compiler(host)
+        release = re.search(r"release [^,]+, (\S+)", version)
+        return Toolchain(
+            name=self.name,
+            path=path,
+            version=f"nvcc {release[1] if release else version.splitlines()[-1]}",
+            fingerprint=await host.fingerprint(self.name, f"{version}\n{described}", {**files, **host_compiler}),
+            search_path=(str(top / "bin"), str(top / "nvvm" / "bin"), *_SYSTEM_FOLDERS),
+            settings=FrozenMap({name: host.environ[name] for name in _FLAG_VARIABLES if host.environ.get(name)}),
+        )
+
+    def _locate(self, host: Host) -> str | None:
+        folders = [host.environ.get("CUDA_HOME"), host.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+        tried = (os.path.join(folder, "bin", "nvcc") for folder in folders if folder)
+        found = host.which("nvcc") or next((path for path in tried if os.access(path, os.X_OK)), None)
+        return os.path.realpath(found) if found else host.package_file("nvidia", "cu13/bin/nvcc", "cuda_nvcc/bin/nvcc")
+
+    async def _host_compiler(self, host: Host) -> tuple[dict[str, Path], str]:
+        """The preprocessor that nvcc will find on its PATH: its files by label, and its version text."""
+        gcc = next((path for folder in _SYSTEM_FOLDERS if os.access(path := f"{folder}/gcc", os.X_OK)), None)
+        if gcc is None:
+            raise ToolNotFound("nvcc: needs a host compiler; install g++ (Debian: apt-get install g++)")
+        described = await host.run([gcc, "-v"])
+        part = await host.run([gcc, "-print-prog-name=cc1plus"])
+        cc1plus = Path(part.stdout.decode().strip())
+        files = {"gcc": Path(gcc)} | ({"cc1plus": cc1plus} if cc1plus.is_absolute() else {})
+        return files, described.stderr.decode("utf-8", "replace")
+
+    def default_target(self, kernel: Kernel) -> Target:
+        return Target()
+
+    async def cpus(self, host: Host, toolchain: Toolchain, triple: str) -> frozenset[str] | None:
+        # --list-gpu-code leaves out the `a` and `f` forms; the help text has them.
+        probe = await host.run([toolchain.path, "--help"])
+        names = frozenset(re.findall(r"'(sm_\w+)'", probe.text))
+        return names or None
+
+    def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
+        kernel = request.kernel
+        if not target.is_nvidia:
+            raise RequestError(f"nvcc compiles for NVIDIA targets only, not {target}")
+        if target.ptx_version:
+            raise RequestError(f"nvcc writes the PTX version of its own release; leave +ptx{target.ptx_version} out")
+        if target.features:
+            raise RequestError(f"nvcc takes no target features: {' '.join(target.features)}")
+        check_emit(self, request, self.emits, target)
+        refuse_flags(self, request.flags, RESERVED)
+        emit = request.emit or "ptx"
+        rendered = render(request)
+        uncacheable = why_uncacheable(kernel, rendered, request.flags)
+        argv = ["nvcc", *_MODE[emit], *([f"-arch={target.cpu}"] if target.cpu else []), f"-O{request.opt_level}"]
+        argv += ["--threads", "1", *define_args(rendered), *(include_args(kernel) if uncacheable else [])]
+        argv += [*request.flags, "kernel.cu", "-o", f"kernel.{emit}"]
+        return Action(
+            argv=tuple(argv),
+            executable=toolchain.path,
+            env=toolchain.settings,
+            neutral=neutral_env(toolchain),
+            inputs=(Input("kernel.cu", (kernel.prelude, rendered.text) if kernel.prelude else (rendered.text,)),),
+            outputs=FrozenMap({emit: f"kernel.{emit}"}),
+            required=(emit,),
+            expect=expectations(kernel, target),
+            uncacheable=uncacheable,
+        )
+
+    def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
+        verdict = judge(action, exit, tool=self.name, parse=diagnostics.nvcc_text, check=check, infeasible=INFEASIBLE)
+        return with_metrics(verdict, exit) if "cubin" in action.outputs else verdict

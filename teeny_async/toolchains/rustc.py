@@ -1,0 +1,133 @@
+"""rustc: stock Rust to PTX and CPU objects.
+
+RUSTC_BOOTSTRAP=1 lets a stable compiler build `#![no_core]` kernels, which need no standard library for the
+target. `--emit=asm` is PTX for nvptx64 (`--emit=obj` would be LLVM bitcode, with exit 0).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from teeny_async.action import Action, Input
+from teeny_async.frozen import FrozenMap
+from teeny_async.model import CompileRequest, Kernel
+from teeny_async.result import Artifact, Exit, Failure
+from teeny_async.source import files_read, render
+from teeny_async.target import Target, host_triple
+from teeny_async.toolchains import diagnostics, rustup
+from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env, refuse_flags
+from teeny_async.toolchains.expect import check, expectations
+from teeny_async.toolchains.verdict import judge
+
+RESERVED = (
+    "-o",
+    "--emit",
+    "--emit=",
+    "--target",
+    "--target=",
+    "--out-dir",
+    "--crate-type",
+    "--error-format",
+    "--print",
+)
+_READS_FILES = re.compile(
+    r"(?:^|\s)(?:-L|-l|--extern|@|--sysroot|-Z\s?codegen-backend|-C\s?(?:linker|link-|profile-use|incremental))"
+)
+_BOOTSTRAP = FrozenMap({"RUSTC_BOOTSTRAP": "1"})
+_EMIT = {"ptx": "asm", "asm": "asm", "object": "obj"}
+_SUFFIX = {"ptx": ".ptx", "asm": ".s", "object": ".o"}
+
+
+class Rustc(Driver):
+    """Rust to PTX and CPU objects."""
+
+    name = "rustc"
+    languages = frozenset({"rust"})
+    emits = ("ptx", "object", "asm", "cubin")
+
+    async def find(self, host: Host) -> Toolchain:
+        path = host.which("rustc")
+        if path is not None and rustup.is_shim(path):
+            path = await rustup.which(host, "rustc")
+        if path is None:
+            raise ToolNotFound("rustc: not installed; see https://rustup.rs, then run: rustup default stable")
+        probe = await host.run([path, "-vV"])
+        version = probe.stdout.decode("utf-8", "replace").strip()
+        if probe.code != 0 or not version:
+            raise ToolNotFound(f"rustc: {path} does not answer `rustc -vV` (exit {probe.code})")
+        files = {"bin/rustc": Path(path), **rustup.library_files(Path(path).parent.parent)}
+        return Toolchain(
+            name=self.name,
+            path=path,
+            version=version.splitlines()[0],
+            fingerprint=await host.fingerprint(self.name, version, files),
+        )
+
+    def default_target(self, kernel: Kernel) -> Target:
+        return Target() if "ptx-kernel" in kernel.source else Target(None, host_triple())
+
+    def assembles(self, request: CompileRequest, target: Target) -> bool:
+        return request.emit == "cubin" and target.is_nvidia
+
+    def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
+        kernel = request.kernel
+        emit = self._emit(request, target)
+        refuse_flags(self, request.flags, RESERVED)
+        text = render(request).text
+        output = "kernel" + _SUFFIX[emit]
+        argv = ["rustc", "kernel.rs", f"-Copt-level={request.opt_level}", f"--emit={_EMIT[emit]}", "-o", output]
+        argv += [f"--target={target.triple}", "--crate-type=lib", "-Ccodegen-units=1", "-Coverflow-checks=off"]
+        argv += [f"-Ctarget-cpu={target.cpu}"] if target.cpu else []
+        features = [*([f"+ptx{target.ptx_version}"] if target.ptx_version else []), *target.features]
+        argv += [f"-Ctarget-feature={','.join(features)}"] if features else []
+        argv += ["--error-format=json", "--json=artifacts", *request.flags]
+        return Action(
+            argv=tuple(argv),
+            executable=toolchain.path,
+            env=_BOOTSTRAP,
+            neutral=neutral_env(toolchain),
+            inputs=(Input("kernel.rs", (kernel.prelude, text) if kernel.prelude else (text,)),),
+            outputs=FrozenMap({emit: output}),
+            required=(emit,),
+            expect=expectations(kernel, target, ptx_version=target.ptx_version),
+            uncacheable=why_uncacheable(kernel, text, request),
+        )
+
+    def _emit(self, request: CompileRequest, target: Target) -> str:
+        allowed = ("ptx", "cubin") if target.is_nvidia else ("object", "asm")
+        check_emit(self, request, allowed, target)
+        emit = request.emit or allowed[0]
+        return "ptx" if emit == "cubin" else emit
+
+    def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
+        return judge(action, exit, tool=self.name, parse=diagnostics.rustc_json, check=check)
+
+    async def cpus(self, host: Host, toolchain: Toolchain, triple: str) -> frozenset[str] | None:
+        probe = await host.run([toolchain.path, "--print", "target-cpus", "--target", triple], _BOOTSTRAP)
+        names = frozenset(re.findall(r"^ {4}(\S+)", probe.stdout.decode("utf-8", "replace"), re.MULTILINE))
+        return names - {"native"} if probe.code == 0 and names else None
+
+    async def native(self, host: Host, toolchain: Toolchain, target: Target) -> Target:
+        # rustc accepts `native` for any target and then writes this machine's CPU into PTX: only the host's.
+        if target.triple != host_triple():
+            return await super().native(host, toolchain, target)
+        cpus = await host.run([toolchain.path, "--print", "target-cpus"], remember=False)
+        cpu = re.search(r"currently (\S+?)\)", cpus.text)
+        if cpu is None:
+            return await super().native(host, toolchain, target)
+        cfg = await host.run([toolchain.path, "--print", "cfg", "-Ctarget-cpu=native"], remember=False)
+        features = {f"+{name}" for name in re.findall(r'target_feature="([^"]+)"', cfg.text)}
+        return replace(target, cpu=cpu[1], features=tuple({*features, *target.features}))
+
+
+def why_uncacheable(kernel: Kernel, text: str, request: CompileRequest) -> str | None:
+    """Why the key would not cover everything rustc reads; None when it does."""
+    found = files_read("rust", kernel.prelude + text if kernel.prelude else text)
+    if found:
+        return f"the source has {found!r}: what it stands for is not in the key"
+    reader = _READS_FILES.search(" ".join(request.flags))
+    if reader:
+        return f"flag {reader[0].strip()!r} can read a file that is not in the key"
+    return None
