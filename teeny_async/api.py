@@ -61,6 +61,8 @@ class Compiler(Session):
         runner: Runner | None = None,
         settings: Settings | None = None,
     ) -> None:
+        if timeout is not None and not timeout > 0:
+            raise RequestError(f"timeout is a number of seconds above 0, not {timeout!r}")
         settings = settings or Settings.from_environ(os.environ)
         local = runner or LocalRunner(settings.scratch_dir)
         super().__init__(

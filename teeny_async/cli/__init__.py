@@ -1,1 +1,1 @@
-
+"""The command line: click commands; every heavy import inside its command."""

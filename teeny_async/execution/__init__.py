@@ -1,1 +1,1 @@
-
+"""Processes on this machine: run an action, find a tool, and leave nothing behind."""

@@ -64,7 +64,7 @@ class ProbeMemory:
 
 
 class MachineHost:
-    """This machine, as drivers ask about it. `environ` is the environment of the user's process."""
+    """The machine as drivers ask about it. `environ` is the environment of the user's process."""
 
     def __init__(self, environ: Mapping[str, str], runner: Runner, memory: ProbeMemory) -> None:
         self.environ = environ

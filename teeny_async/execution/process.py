@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -14,20 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from teeny_async.execution.scratch import Scratch, make_scratch
-from teeny_async.execution.supervisor import (
-    REAP_DEADLINE,
-    Facts,
-    Limits,
-    decode_facts,
-    message_size,
-    pack,
-    unpack,
-)
+from teeny_async.execution.supervisor.loop import REAP_DEADLINE
+from teeny_async.execution.supervisor.main import PROGRAM
+from teeny_async.execution.supervisor.system import remove_tree
+from teeny_async.execution.supervisor.wire import Facts, Limits, decode_facts, message_size, pack, unpack
 from teeny_async.execution.tasks import ServiceGroup
 
-PROGRAM = Path(__file__).with_name("supervisor.py")
+_FOLDER = str(Path(__file__).parent)
 _CLOSE_DEADLINE = REAP_DEADLINE + 2.0
 logger = logging.getLogger("teeny_async")
 
@@ -93,7 +90,7 @@ class Supervised:
         ours, theirs = socket.socketpair()
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(PROGRAM), str(scratch.base), str(scratch.root), str(scratch.lock)],
+                [sys.executable, "-I", "-S", "-c", PROGRAM, _FOLDER, *(str(part) for part in _arguments(scratch))],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -191,21 +188,26 @@ class Supervised:
     # Receiving
 
     async def _read(self) -> None:
-        # Shielded: it ends when the supervisor does, and `close` sees to that.
-        with anyio.CancelScope(shield=True):
-            while True:
-                await anyio.wait_readable(self._sock)
-                try:
-                    data = self._sock.recv(1 << 20)
-                except BlockingIOError:
-                    continue
-                except OSError:
-                    data = b""
-                if not data:
-                    break
-                self._incoming += data
-                self._take_messages()
-        self._end()
+        # Shielded: it ends when the supervisor does, and `close` sees to that. Whatever ends it (on trio a
+        # KeyboardInterrupt may land here), nobody is left waiting for a reply.
+        try:
+            with anyio.CancelScope(shield=True):
+                while data := await self._receive():
+                    self._incoming += data
+                    self._take_messages()
+        finally:
+            self._end()
+
+    async def _receive(self) -> bytes:
+        """What has come; empty at the end."""
+        while True:
+            await anyio.wait_readable(self._sock)
+            try:
+                return self._sock.recv(1 << 20)
+            except BlockingIOError:
+                continue
+            except OSError:
+                return b""
 
     def _take_messages(self) -> None:
         at = 0
@@ -232,10 +234,8 @@ class Supervised:
 
     async def close(self) -> None:
         """End it and whatever it runs; bounded in time. Nothing is left of its scratch folder."""
-        try:
+        with contextlib.suppress(OSError):  # it may be gone already
             self._sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # it is gone already
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(_CLOSE_DEADLINE):
                 await self._ended.wait()
@@ -244,6 +244,8 @@ class Supervised:
                 with anyio.move_on_after(1.0):
                     await self._ended.wait()
             await self._collect()
+            if self._scratch.root.exists():  # a supervisor that was killed left its folder to us
+                await anyio.to_thread.run_sync(remove_tree, os.fsencode(self._scratch.root))
         self._sock.close()
         self._scratch.release()
 
@@ -256,6 +258,10 @@ class Supervised:
                 logger.warning("teeny_async: supervisor %d did not end in time", self._process.pid)
                 deadline = float("inf")
             await anyio.sleep(0.002)
+
+
+def _arguments(scratch: Scratch) -> tuple[Path, Path, int]:
+    return scratch.base, scratch.root, scratch.lock
 
 
 def _reply(parts: list[bytes]) -> Reply:

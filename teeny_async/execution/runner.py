@@ -10,7 +10,7 @@ from typing import Protocol
 
 from teeny_async.action import Action
 from teeny_async.execution.process import Job, Supervised, SupervisorLost
-from teeny_async.execution.supervisor import Limits
+from teeny_async.execution.supervisor.wire import Limits
 from teeny_async.execution.tasks import ServiceGroup
 from teeny_async.frozen import FrozenMap
 from teeny_async.result import Exit, Stop, Usage
@@ -112,7 +112,10 @@ class LocalRunner:
 
     def _supervisor(self) -> Supervised:
         assert self._group is not None, "use the runner as an async context manager"
-        if self._supervised is None or self._supervised.lost:
+        if self._supervised is not None and self._supervised.lost:
+            self._group.start(self._supervised.close)
+            self._supervised = None
+        if self._supervised is None:
             self._supervised = Supervised.start(self._scratch_dir, self._group)
         return self._supervised
 

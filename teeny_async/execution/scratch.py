@@ -28,12 +28,8 @@ class Scratch:
     lock: int
 
     def release(self) -> None:
-        """Give up the lock; the folder itself is the supervisor's to remove."""
+        """Give up the lock, once the folder is gone."""
         os.close(self.lock)
-        with contextlib.suppress(OSError):
-            os.unlink(self.root / "lock")
-        with contextlib.suppress(OSError):
-            os.rmdir(self.root)
 
 
 def make_scratch(parent: str) -> Scratch:
@@ -54,7 +50,7 @@ def make_scratch(parent: str) -> Scratch:
 
 
 def _own_base(parent: Path) -> Path | None:
-    """This user's base folder, or None when something else goes by its name."""
+    """The user's base folder, or None when something else goes by its name."""
     base = parent / f"teeny-async-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
         base.mkdir(mode=0o700)

@@ -55,6 +55,7 @@ class Admission:
             self.release(ticket)
         else:
             ticket.withdrawn = True
+            self._admit()  # it may have been what held the others back
 
     def release(self, ticket: Ticket) -> None:
         """The process is gone: give the slot back."""
@@ -63,6 +64,11 @@ class Admission:
         if ticket.alone:
             self._alone = False
         self._admit()
+
+    def close(self) -> None:
+        """Start nobody any more."""
+        self._waiting.clear()
+        self.jobs = 0
 
     def _admit(self) -> None:
         # `start` may submit or release in turn; the loop reads the state anew each time round.

@@ -64,7 +64,7 @@ async def retry_from(
     attempts: the list that each attempt appends itself to. before_sleep: told each delay, in seconds.
     """
     # Imported here: it costs 20 ms, and most sessions never retry.
-    from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_exponential_jitter
+    from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_exponential, wait_random
 
     made: list[Artifact | Failure] = [first]
 
@@ -81,7 +81,7 @@ async def retry_from(
     retrying = AsyncRetrying(
         sleep=anyio.sleep,
         retry=retry_if_result(lambda outcome: isinstance(outcome, Failure) and policy.wants(attempts)),
-        wait=wait_exponential_jitter(initial=policy.initial, max=policy.maximum, jitter=policy.jitter),
+        wait=wait_exponential(multiplier=policy.initial, max=policy.maximum) + wait_random(0, policy.jitter),
         before_sleep=announce,
         retry_error_callback=last_outcome,
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterable, Callable, Iterable
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Literal, Protocol
 
@@ -95,36 +96,31 @@ class Session:
             tally=self._tally,
             emit=self.emit,
         )
-        if self._store is not None:
-            await self._store.open(self._on_fault)
-        try:
-            await self._runner.__aenter__()
-            self._group = await ServiceGroup().__aenter__()
-        except BaseException:
-            await self._close_store()
-            raise
-        if self._store is not None:
-            await self._host.recall(self._store)
+        async with AsyncExitStack() as opened:
+            if self._store is not None:
+                await self._store.open(self._on_fault)
+                opened.push_async_callback(self._close_store, self._store)
+            await opened.enter_async_context(self._runner)
+            self._group = await opened.enter_async_context(ServiceGroup())
+            if self._store is not None:
+                await self._host.recall(self._store)
+            self._opened = opened.pop_all()
         self._group.start(self._serve_lookups)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        group, self._group = self._group, None
-        assert group is not None
-        try:
-            await group.__aexit__(kind, error, trace)
-        finally:
-            try:
-                await self._runner.__aexit__(kind, error, trace)
-            finally:
-                await self._close_store()
+        self._group = None
+        self._admission.close()
+        for flight in self._flights.all():
+            if flight.scope is None:  # it has no task to land it
+                self._land(flight, _CANCELLED)
+        await self._opened.__aexit__(kind, error, trace)
 
-    async def _close_store(self) -> None:
-        if self._store is not None:
-            with anyio.CancelScope(shield=True):
-                await self._store.aclose()
+    async def _close_store(self, store: Store) -> None:
+        with anyio.CancelScope(shield=True):
+            await store.aclose()
 
     # What callers do
 
@@ -200,6 +196,8 @@ class Session:
 
         Synchronous, so that nothing comes between looking a flight up and inserting it.
         """
+        if self._group is None:
+            raise RuntimeError("the session is not open: use it inside `async with Compiler(...) as compiler:`")
         flight = self._flights.get(booking.key, request.log_level)
         if flight is not None:
             flight.board(passenger, tag)

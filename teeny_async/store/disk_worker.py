@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Kind = Literal["reading", "writing"]
 
-_PAUSE = 5.0
-"""Seconds for which a kind of operation is left out after it failed."""
-
 
 @dataclass(slots=True)
 class Tally:
@@ -46,13 +43,20 @@ class Tally:
 
 
 class DiskWorker:
-    """One opening of a folder. Made anywhere; everything else happens in the cache thread."""
+    """One opening of a folder. Made anywhere; everything else happens in the cache thread.
 
-    def __init__(self, folder: Path, *, size_limit: int, patience: float, tally: Tally, tell: OnFault) -> None:
+    patience: seconds to wait for a lock. pause: seconds for which a kind of operation is left out
+    after it failed. tell: called in the cache thread.
+    """
+
+    def __init__(
+        self, folder: Path, *, size_limit: int, patience: float, tally: Tally, tell: OnFault, pause: float = 5.0
+    ) -> None:
         self._folder = folder
         self._directory = folder / folders.LAYOUT
         self._size_limit = size_limit
         self._patience = patience
+        self._pause = pause
         self._tally = tally
         self._tell = tell
         self._cache: RawCache | None = None
@@ -69,7 +73,7 @@ class DiskWorker:
             self._start(None)
         except CacheError:
             raise
-        except Exception as error:  # whatever it is, the session goes on without a cache
+        except Exception as error:  # noqa: BLE001  # whatever it is, the session goes on uncached
             self._give_up("open", error)
 
     def close(self) -> None:
@@ -150,7 +154,7 @@ class DiskWorker:
             return otherwise
         try:
             return work(cache)
-        except Exception as error:  # a cache's failing, in whatever way, must not fail a compile
+        except Exception as error:  # noqa: BLE001  # a cache that fails, in whatever way, fails no compile
             self._recover(operation, kind, cache, error)
             return otherwise
 
@@ -162,11 +166,11 @@ class DiskWorker:
             self._cache = None
             try:
                 self._start(error)
-            except Exception as worse:
+            except Exception as worse:  # noqa: BLE001  # as above
                 self._give_up(operation, worse)
             return
         if isinstance(error, (OSError, sqlite3.Error, Timeout)):
-            self._resume[kind] = time.monotonic() + _PAUSE
+            self._resume[kind] = time.monotonic() + self._pause
         self._fault(operation, f"{_describe(error)}; the cache folder is {self._folder}")
 
     def _start(self, damage: Exception | None) -> None:
@@ -210,7 +214,10 @@ class DiskWorker:
             return
         self._tally.quarantined += len(bad)
         name, reason = next(iter(bad.items()))
-        self._tell("quarantine", f"{len(bad)} damaged {what} dropped from {self._folder}, among them {name}: {reason}")
+        self._tell(
+            "quarantine",
+            f"{len(bad)} of the {what} in {self._folder} damaged, and dropped; the first is {name}: {reason}",
+        )
         self._attempt("quarantine", "writing", lambda cache: _drop_bad(cache, bad, load, key), None)
 
     def _fault(self, operation: str, message: str) -> None:
@@ -233,7 +240,7 @@ def _read_into(cache: RawCache, digests: Sequence[str], found: list[Entry | None
 
 
 def _load_entry(cache: RawCache, digest: str) -> Entry | None:
-    data = cache.get(key_bytes(digest))
+    data = cache.load(key_bytes(digest))
     if data is None:
         return None
     if type(data) is not bytes:
@@ -242,7 +249,7 @@ def _load_entry(cache: RawCache, digest: str) -> Entry | None:
 
 
 def _load_note(cache: RawCache, name: str) -> str | None:
-    data = cache.get(name)
+    data = cache.load(name)
     if data is None:
         return None
     if type(data) is not bytes:

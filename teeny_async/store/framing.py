@@ -47,16 +47,16 @@ class CorruptEntry(Exception):
 class LazyInfo(Mapping[str, Any]):
     """A JSON object that is parsed when it is first looked at."""
 
-    __slots__ = ("_items", "_text")
+    __slots__ = ("_items", "text")
 
     def __init__(self, text: bytes) -> None:
-        self._text = text
+        self.text = text
         self._items: dict[str, Any] | None = None
 
     def _load(self) -> dict[str, Any]:
         if self._items is None:
             try:
-                items = json.loads(self._text)
+                items = json.loads(self.text)
             except (ValueError, RecursionError):
                 # Only a forged entry gets here: the checksum was right. Info decides nothing.
                 items = None
@@ -93,7 +93,7 @@ def pack(digest: str, entry: Entry) -> bytes:
     else:
         header, log, blobs = {"failure": _failure_header(outcome)}, outcome.log, ()
     head = _to_json(header)
-    info = entry.info._text if isinstance(entry.info, LazyInfo) else _to_json(dict(entry.info))
+    info = entry.info.text if isinstance(entry.info, LazyInfo) else _to_json(dict(entry.info))
     text = b"" if log is None else log.encode("utf-8", "surrogatepass")
     lengths = _LENGTHS.pack(len(head), len(info), -1 if log is None else len(text))
     return _seal(b"".join((key_bytes(digest), lengths, head, info, text, *blobs)))
@@ -108,7 +108,7 @@ def unpack(digest: str, data: bytes) -> Entry:
         return _parse(data)
     except CorruptEntry:
         raise
-    except Exception as error:  # forged content can fail in any way that a parser can
+    except Exception as error:  # noqa: BLE001  # forged content fails in any way that a parser can
         raise CorruptEntry(f"the checksum is right but the content is not ({type(error).__name__}: {error})") from None
 
 

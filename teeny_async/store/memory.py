@@ -115,7 +115,7 @@ class MemoryStore:
             data = pack(digest, entry)
             if len(data) > self._max_bytes:
                 raise ValueError(f"an entry of {len(data)} bytes is over the limit of {self._max_bytes}")
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:  # its info is not plain JSON, or it is large
             self._faults += 1
             self._openers.tell("put", str(error))
             return

@@ -43,7 +43,7 @@ class _Job(Generic[T]):
     def run(self) -> None:
         try:
             self.result = self.work()
-        except BaseException as error:  # handed to the waiter; the thread must go on
+        except BaseException as error:  # noqa: BLE001  # handed to the waiter; the thread must go on
             self.error = error
         # The loop may have ended along with the task that waited (RunFinishedError is one, too).
         with contextlib.suppress(RuntimeError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from teeny_async.action import Action
 from teeny_async.frozen import FrozenMap
@@ -11,11 +11,14 @@ from teeny_async.target import Target
 from teeny_async.toolchains import outputs
 
 
-def expectations(kernel: Kernel, target: Target, *, ptx_version: int | None = None) -> FrozenMap[str]:
-    """By name: arch, cpu, ptx_version (None: whatever the compiler writes), entry_point."""
-    expect = {"arch": target.arch}
+def expectations(
+    kernel: Kernel, target: Target, *, ptx_version: int | None = None, also: Sequence[str] = ()
+) -> FrozenMap[str]:
+    """By name: triple, cpu (several, by commas, where one asked for gives one of them), ptx_version (None:
+    whatever the compiler writes), entry_point."""
+    expect = {"triple": target.triple}
     if target.is_nvidia and target.cpu:
-        expect["cpu"] = target.cpu
+        expect["cpu"] = ",".join((target.cpu, *also))
     if ptx_version:
         expect["ptx_version"] = str(ptx_version)
     if kernel.entry_point:
@@ -37,18 +40,27 @@ def _ptx(data: bytes, expect: Mapping[str, str]) -> str | None:
     version = expect.get("ptx_version")
     return outputs.ptx(
         data,
-        cpu=expect.get("cpu"),
+        cpu=_cpus(expect),
         ptx_version=int(version) if version else None,
         entry_point=expect.get("entry_point"),
     )
 
 
 def _cubin(data: bytes, expect: Mapping[str, str]) -> str | None:
-    return outputs.cubin(data, cpu=expect.get("cpu"))
+    cpus = _cpus(expect)
+    return outputs.cubin(data, cpu=cpus[0] if cpus else None)
 
 
 def _object(data: bytes, expect: Mapping[str, str]) -> str | None:
-    return outputs.elf(data, arch=expect.get("arch"))
+    return outputs.object_file(data, triple=expect["triple"])
 
 
-_VALIDATORS = {"ptx": _ptx, "cubin": _cubin, "object": _object}
+def _asm(data: bytes, expect: Mapping[str, str]) -> str | None:
+    return outputs.asm(data)
+
+
+def _cpus(expect: Mapping[str, str]) -> tuple[str, ...] | None:
+    return tuple(expect["cpu"].split(",")) if "cpu" in expect else None
+
+
+_VALIDATORS = {"ptx": _ptx, "cubin": _cubin, "object": _object, "asm": _asm}

@@ -21,7 +21,7 @@ from teeny_async.toolchains import diagnostics
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env, refuse_flags
 from teeny_async.toolchains.c_flags import RESERVED, define_args, include_args, why_uncacheable
 from teeny_async.toolchains.expect import check, expectations
-from teeny_async.toolchains.ptxas import INFEASIBLE, with_metrics
+from teeny_async.toolchains.ptxas import with_metrics
 from teeny_async.toolchains.verdict import judge
 
 _PARTS = (
@@ -119,5 +119,5 @@ class Nvcc(Driver):
         )
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
-        verdict = judge(action, exit, tool=self.name, parse=diagnostics.nvcc_text, check=check, infeasible=INFEASIBLE)
+        verdict = judge(action, exit, tool=self.name, parse=diagnostics.nvcc_text, check=check)
         return with_metrics(verdict, exit) if "cubin" in action.outputs else verdict

@@ -35,6 +35,21 @@ MACHINES: Mapping[str, int] = {
 }
 """First component of a triple -> `e_machine`."""
 
+_MACH_O = {
+    "x86_64": b"\xcf\xfa\xed\xfe\x07\0\0\x01",
+    "aarch64": b"\xcf\xfa\xed\xfe\x0c\0\0\x01",
+    "arm64": b"\xcf\xfa\xed\xfe\x0c\0\0\x01",
+}
+_COFF = {"x86_64": b"\x64\x86", "aarch64": b"\x64\xaa"}
+_OTHER_OBJECTS: Mapping[str, tuple[str, Mapping[str, bytes]]] = {
+    "apple": ("Mach-O", _MACH_O),
+    "macos": ("Mach-O", _MACH_O),
+    "windows": ("COFF", _COFF),
+}
+"""A word of the triple -> what its objects are called, and begin with by architecture: Mach-O's magic
+and CPU type, COFF's machine."""
+
+_ELF = b"\x7fELF"
 _HEAD = 1 << 16
 _VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d+)\.(\d+)", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+(\w+)", re.MULTILINE)
@@ -69,6 +84,8 @@ def ptx(
 def elf(data: bytes, *, arch: str | None = None) -> str | None:
     """An ELF file, whole, for `arch` (see `MACHINES`; None or an unknown one: any machine)."""
     header = _Header.read(data)
+    if header is None and data.startswith(_ELF):
+        return "the ELF file is cut short in its header"
     if header is None:
         return _foreign(data, "an ELF file") or "the output is not an ELF file"
     machine = MACHINES.get(arch or "")
@@ -77,6 +94,17 @@ def elf(data: bytes, *, arch: str | None = None) -> str | None:
     if len(data) < header.end:
         return f"the ELF file is cut short: {len(data)} bytes of {header.end}"
     return None
+
+
+def object_file(data: bytes, *, triple: str) -> str | None:
+    """An object in the format of `triple`: Mach-O for Apple's, COFF for Windows, ELF for the rest."""
+    arch = triple.partition("-")[0]
+    for system, (name, magics) in _OTHER_OBJECTS.items():
+        if system in triple:
+            magic = magics.get(arch)
+            whole = magic is None or data.startswith(magic)
+            return None if whole and data else f"the output is not a {name} file for {arch}"
+    return elf(data, arch=arch)
 
 
 def cubin(data: bytes, *, cpu: str | None = None) -> str | None:
@@ -111,7 +139,7 @@ def _foreign(data: bytes, wanted: str) -> str | None:
     """What the output is instead, when it says so itself."""
     if is_llvm_bitcode(data):
         return f"the compiler wrote LLVM bitcode, not {wanted}"
-    if data[:4] == b"\x7fELF":
+    if data.startswith(_ELF):
         return f"the compiler wrote an ELF file, not {wanted}"
     if b"\0" in data[:_HEAD]:
         return f"the compiler wrote binary data, not {wanted}"
@@ -132,10 +160,10 @@ def _wrong_target(found: str, cpu: str | Collection[str] | None) -> str | None:
 
 def _cut_short(data: bytes) -> str | None:
     """A module with a body ends with a closing brace, a directive or a comment."""
-    if b"{" not in data:
+    if not any(word in data for word in (b"{", b".entry", b".func")):
         return None
     last = data[-4096:].rstrip().rpartition(b"\n")[2].strip()
-    whole = last.endswith((b"}", b";")) or last.startswith(b"//")
+    whole = last.endswith((b"}", b";")) or last.startswith((b"//", b".file"))
     return None if whole else "the PTX is cut short"
 
 
@@ -158,7 +186,7 @@ class _Header:
 
     @classmethod
     def read(cls, data: bytes) -> _Header | None:
-        if data[:4] != b"\x7fELF" or len(data) < 52 or data[4] not in (1, 2) or data[5] not in (1, 2):
+        if not data.startswith(_ELF) or len(data) < 52 or data[4] not in (1, 2) or data[5] not in (1, 2):
             return None
         order, wide = "<" if data[5] == 1 else ">", data[4] == 2
         layout = struct.Struct(order + ("HHIQQQIHHHHHH" if wide else "HHIIIIIHHHHHH"))

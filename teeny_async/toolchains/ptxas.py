@@ -23,11 +23,6 @@ from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.ptxas_info import metrics
 from teeny_async.toolchains.verdict import judge
 
-INFEASIBLE = (
-    re.compile(r"uses too much (?:shared data|local memory|parameter space)"),
-    re.compile(r"(?:too many|exceeds? .*) registers?", re.IGNORECASE),
-    re.compile(r"(?:Unsupported|not supported on) .*(?:arch|target|sm_)", re.IGNORECASE),
-)
 _TARGET = re.compile(rb"^\s*\.target\s+(\w+)", re.MULTILINE)
 _ARCH_OF_PTX = "-arch=<.target>"
 
@@ -81,7 +76,7 @@ class Ptxas(Driver):
         return replace(action, argv=tuple(f"-arch={arch}" if arg == _ARCH_OF_PTX else arg for arg in action.argv))
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
-        verdict = judge(action, exit, tool=self.name, parse=diagnostics.ptxas_text, check=check, infeasible=INFEASIBLE)
+        verdict = judge(action, exit, tool=self.name, parse=diagnostics.ptxas_text, check=check)
         return with_metrics(verdict, exit)
 
 

@@ -59,6 +59,7 @@ ENVIRONMENT: Symptoms = (
             r"\bcode: (?:5|11|16|23|24|26|30|107|110|116|121),",
             r"\bCannot fork\b",
             r"^error: could not acquire|^error: .*rustup.*\block\b|\bBlocking waiting for file lock\b",
+            r"^error: could not parse settings file",
         ),
     ),
     (
@@ -70,8 +71,9 @@ ENVIRONMENT: Symptoms = (
             r"(?:cannot execute|error trying to exec) '.*': execvp: ",
             r"^error: linker `.*` not found",
             r"^\S*(?:gcc|g\+\+|clang|clang\+\+|c\+\+|cc): No such file or directory",
-            r"^error: toolchain '.*' is not installed",
+            r"^error: toolchain '.*' is not installed|^error: unknown binary '.*' in toolchain",
             r"^error: rustup could not choose a version",
+            r"^<command-line>: fatal error: cuda_runtime\.h: No such file or directory",
         ),
     ),
     (
@@ -81,7 +83,7 @@ ENVIRONMENT: Symptoms = (
             r"^(?:\S+: )?(?:fatal )?error: unable to (?:open output|make temporary) file",
             r"^(?:\S+: )?error: no such file or directory: '",
             r"^(?:\S+: )?fatal error: .+: No such file or directory$",
-            r"^(?:\S+: )?fatal error: cannot open '.*' for writing",
+            r"^(?:\S+: )?fatal error: cannot open '.*' for writing|^ld\.lld: error: cannot open .*: ",
             r"^\w+ fatal   : (?:(?:Input|Output) file '.*' could not be opened|Could not open (?:in|out)put file)",
             r"^\S*cicc: IO error|^nvcc fatal   : Failed to preprocess host compiler properties",
             r"^error: couldn't (?:read `|create a temp dir)|^error: could not copy \"|^error: failed to write to `",
@@ -104,8 +106,7 @@ not fatal, so a kernel cannot say this.
 """
 
 INTERNAL_ERROR = _any(
-    r"\binternal compiler error\b",
-    r"\b[Ii]nternal error\b",
+    r"\b[Ii]nternal (?:compiler )?error\b",
     r"the compiler unexpectedly panicked",
     r"^thread '.*' (?:\(\d+\) )?panicked at",
     r"PLEASE (?:submit a bug report|ATTACH THE FOLLOWING FILES)",
@@ -119,6 +120,9 @@ INTERNAL_ERROR = _any(
 
 IGNORED = _any(r"^'.*' is not a recognized processor for this target \(ignoring processor\)")
 """The compiler went on without the processor that was asked for."""
+
+LOG_LINE = _any(r"^(?:\S+ )?\s*(?:TRACE|DEBUG|INFO|WARN) ")
+"""A line of rustc's log (RUSTC_LOG), which teenyc is asked for the IR of its stages with."""
 
 SIGNALS: Mapping[str, int] = {
     "Killed": signal.SIGKILL,
@@ -182,7 +186,7 @@ INFEASIBLE: tuple[re.Pattern[str], ...] = (
     # clang, zig, gcc, and LLVM under rustc
     re.compile(r"PTX version [\d.]+ does not support target"),
     re.compile(r"\bCannot select\b"),
-    re.compile(r"unknown target CPU|unsupported CUDA gpu architecture|invalid target ID"),
+    re.compile(r"unknown target CPU|unsupported (?:CUDA|HIP) gpu architecture|invalid target ID"),
     re.compile(r"unsupported argument '.*' to option '-m(?:cpu|arch|tune)="),
     re.compile(r"bad value \(?'.*'\)? for '-m(?:cpu|arch|tune)="),
     re.compile(r"(?:local|shared|scratch|stack|private) memory \(\d+\) exceeds limit"),

@@ -112,7 +112,8 @@ class Teenyc(Driver):
             inputs=(Input("kernel.rs", (prelude, text) if prelude else (text,)),),
             outputs=FrozenMap({"ptx": "kernel.o", "mlir": "kernel.mlir"}),
             required=("ptx",),
-            expect=expectations(kernel, target, ptx_version=target.ptx_version),
+            # Where an architecture has a form of its own, that is what comes out: sm_90a for sm_90.
+            expect=expectations(kernel, target, ptx_version=target.ptx_version, also=(f"{target.cpu}a",)),
             capture_limit=_LOG_LIMIT if level else 1 << 20,
             uncacheable=f"the source has {found!r}: what it stands for is not in the key" if found else None,
         )

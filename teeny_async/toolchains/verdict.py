@@ -31,7 +31,7 @@ LOG_TAIL = 16_384
 """Characters of a failed tool's text that are kept."""
 MESSAGE = 500
 """Characters of a failure's message."""
-SEARCHED = 1 << 18
+SEARCHED = 1 << 16
 """Characters at either end of the rest that are searched for symptoms; a log of megabytes lies between."""
 
 Parse = Callable[[str], Parsed]
@@ -250,8 +250,9 @@ def _signal_name(number: int) -> str:
 
 
 def _too_much(case: Case) -> Finding | None:
-    """The target cannot hold this configuration."""
-    said = [*(error.message for error in case.parsed.errors), _searched(case.parsed.rest)]
+    """The target cannot hold this configuration: no full disk and no signal makes a tool say so."""
+    rest = "\n".join(line for line in _searched(case.parsed.rest).split("\n") if not _WARNING.match(line))
+    said = [*(error.message for error in case.parsed.errors), rest]
     for pattern in case.infeasible:
         if match := next((found for text in said if (found := pattern.search(text))), None):
             return FailureKind.INFEASIBLE, _line_of(match)
@@ -268,13 +269,19 @@ def _internal_error(case: Case) -> Finding | None:
 
 
 def _refused(case: Case) -> Finding | None:
-    """It printed an error, or at least something that is no warning."""
+    """It printed an error, or at least something that is no warning.
+
+    Words in no format are an error only when they are all there is to read: a log that was asked
+    for, or a text that was cut at the cap, may hold anything.
+    """
     said = _said(case)
+    if not case.parsed.errors and (case.exit.dropped or symptoms.LOG_LINE.search(_searched(case.parsed.rest))):
+        return None
     return (FailureKind.DIAGNOSTIC, said) if said else None
 
 
 def _silent(case: Case) -> Finding:
-    words = "with warnings only" if case.parsed.diagnostics else "without a word"
+    words = "without an error in its text" if case.exit.stderr or case.exit.stdout else "without a word"
     return FailureKind.BAD_OUTPUT, f"{case.tool} ended with exit status {case.exit.code} {words}"
 
 
@@ -290,9 +297,9 @@ _ON_FAILURE: tuple[Rule, ...] = (
     _stopped,
     _never_started,
     _environment,
+    _too_much,
     _full_disk,
     _signal,
-    _too_much,
     _internal_error,
     _refused,
     _silent,

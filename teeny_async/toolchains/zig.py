@@ -66,7 +66,13 @@ class Zig(Driver):
         rendered = render(request)
         source, output = "kernel" + _SUFFIX[kernel.language], "kernel" + _OUTPUT_SUFFIX[emit]
         uncacheable = why_uncacheable(kernel, rendered, request.flags)
-        argv = ["zig", "clang", *self._target_args(kernel.language, target), "-fno-crash-diagnostics"]
+        argv = [
+            "zig",
+            "clang",
+            *self._target_args(kernel.language, target),
+            "-fno-crash-diagnostics",
+            "--no-default-config",
+        ]
         argv += [f"-O{request.opt_level}", *define_args(rendered)]
         if uncacheable:  # only a source that reads files needs to be told where they are
             argv += [*include_args(kernel), f"-isystem{Path(toolchain.path).parent / 'lib' / 'include'}"]

@@ -1,1 +1,1 @@
-
+"""Search spaces."""

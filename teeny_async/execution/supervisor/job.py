@@ -1,0 +1,108 @@
+"""A job: a compiler, its process group, and what is kept of its output."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from .wire import Limits
+
+READ_SIZE = 1 << 16
+"""Bytes of one read from a pipe, and of the largest output that is copied instead of sent from its file."""
+
+
+class Capture:
+    """What is kept of one output stream: the first three quarters of the cap, and the end."""
+
+    def __init__(self, fd: int, cap: int) -> None:
+        self.fd = fd
+        self._tail_cap = cap // 4
+        self._head_cap = cap - self._tail_cap
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.dropped = 0
+
+    def read(self) -> bool:
+        """Take what is there, a megabyte at most; False when the stream has ended."""
+        for _ in range(16):
+            try:
+                data = os.read(self.fd, READ_SIZE)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self._keep(data)
+        return True
+
+    def _keep(self, data: bytes) -> None:
+        room = self._head_cap - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        surplus = len(self._tail) - self._tail_cap
+        if surplus > self._tail_cap:
+            del self._tail[:surplus]
+            self.dropped += surplus
+
+    def close(self) -> bytes:
+        """Take the rest, close, and give all that was kept."""
+        self.read()
+        os.close(self.fd)
+        surplus = max(0, len(self._tail) - self._tail_cap)
+        self.dropped += surplus
+        if not self.dropped:
+            return bytes(self._head + self._tail)
+        return b"%s\n[... %d bytes left out ...]\n%s" % (self._head, self.dropped, self._tail[surplus:])
+
+
+class Job:
+    """A compiler and its group, from its folder's making to its reply."""
+
+    def __init__(self, id: bytes, folder: bytes, outputs: list[bytes], limits: Limits) -> None:
+        self.id = id
+        self.folder = folder
+        self.outputs = outputs
+        self.limits = limits
+        self.written: list[bytes] = []
+        self.captures: list[Capture] = []
+        self.pid = 0
+        self.status = -1
+        self.stopped = "-"
+        self.started = self.ended = 0.0
+        self.term_at = self.kill_at = self.give_up_at = float("inf")
+        self.cpu_user = self.cpu_system = 0.0
+        self.max_rss = 0
+        self.survivors = 0
+
+    @property
+    def leader_gone(self) -> bool:
+        return self.status != -1
+
+    def next_time(self) -> float:
+        return min(self.term_at, self.kill_at, self.give_up_at)
+
+    def signal(self, number: int) -> bool:
+        """Signal the group; False when it is empty. Until its last member is reaped its id is not reused."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # some member changed its user; the rest got the signal
+            return True
+        return True
+
+    def stop(self, reason: str, now: float, grace: float) -> None:
+        """TERM now, KILL after the grace; the first reason stands."""
+        if self.kill_at == float("inf") and self.give_up_at == float("inf"):
+            if self.stopped == "-":
+                self.stopped = reason
+            self.term_at = float("inf")
+            self.kill_at = now + grace
+            self.signal(signal.SIGTERM)
+            self.signal(signal.SIGCONT)
+
+    def add_usage(self, usage: tuple[float, ...]) -> None:
+        self.cpu_user += usage[0]
+        self.cpu_system += usage[1]
+        self.max_rss = max(self.max_rss, int(usage[2]))

@@ -1,0 +1,148 @@
+"""Files and processes: the system calls of the supervisor, each behind a small function."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+
+def open_output(folder: bytes, name: bytes, limit: int) -> tuple[int, int]:
+    """(descriptor, size) of an output; (-1, 0) when it is missing, no regular file, or over the limit."""
+    try:
+        fd = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return -1, 0
+    found = os.fstat(fd)
+    if found.st_mode & 0o170000 != 0o100000 or found.st_size > limit:
+        os.close(fd)
+        return -1, 0
+    return fd, found.st_size
+
+
+def read_exactly(fd: int, size: int) -> bytes:
+    data = os.read(fd, size)
+    while len(data) < size:
+        more = os.read(fd, size - len(data))
+        data += more or bytes(size - len(data))
+    return data
+
+
+def write_file(name: bytes, data: bytes) -> None:
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        at = os.write(fd, data)
+        while at < len(data):
+            at += os.write(fd, memoryview(data)[at:])
+    finally:
+        os.close(fd)
+
+
+def is_full(folder: bytes) -> int:
+    """1 when the file system has no free block or inode for us."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
+    return int(found.f_bavail == 0 or (found.f_files > 0 and found.f_favail == 0))
+
+
+def remove_tree(folder: bytes) -> None:
+    """Remove a folder whatever is in it; what cannot be removed is left, silently."""
+    try:
+        os.chmod(folder, 0o700)
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                remove_tree(entry.path)
+            else:
+                os.unlink(entry.path)
+        except OSError:
+            pass
+    try:
+        os.rmdir(folder)
+    except OSError:
+        pass
+
+
+def sweep(base: bytes) -> None:
+    """Remove the scratch folders of sessions that are gone: those whose lock nobody holds."""
+    import fcntl
+
+    for entry in os.scandir(base):
+        try:
+            fd = os.open(os.path.join(entry.path, b"lock"), os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_tree(entry.path)
+        except OSError:
+            pass
+        finally:
+            os.close(fd)
+
+
+def group_of(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
+
+
+def children() -> list[int]:
+    """Our children, zombies included, where the system lists them."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as listing:
+            return [int(word) for word in listing.read().split()]
+    except OSError:
+        return []
+
+
+def limit_cpu(pid: int, seconds: float) -> None:
+    """SIGXCPU after `seconds` of CPU time in any one process of the job (Linux; elsewhere no limit)."""
+    import resource
+
+    if hasattr(resource, "prlimit"):
+        whole = max(1, int(seconds + 0.999))
+        try:
+            resource.prlimit(pid, resource.RLIMIT_CPU, (whole, whole + 2))
+        except ProcessLookupError:
+            pass
+
+
+def reset_peak_memory() -> None:
+    """Forget our own peak, which the compilers started next would inherit as theirs (Linux)."""
+    try:
+        with open("/proc/self/clear_refs", "w") as control:
+            control.write("5")
+    except OSError:
+        pass
+
+
+def become_subreaper() -> None:
+    """Adopt orphaned descendants (Linux's PR_SET_CHILD_SUBREAPER)."""
+    if sys.platform == "linux":
+        try:
+            import ctypes
+        except ImportError:
+            return
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+def close_inherited(keep: set[int]) -> None:
+    """Close every descriptor that the session's process let through, but for those in `keep`."""
+    for name in os.listdir("/dev/fd"):
+        if int(name) not in keep:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass
+
+
+MAX_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+"""Bytes in a unit of ru_maxrss."""
+DEFAULT_SIGNALS = [getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ", "SIGINT", "SIGHUP", "SIGTERM")]

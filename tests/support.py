@@ -1,0 +1,55 @@
+"""What tests of several rooms share: private settings, and looking for what a session left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from teeny_async.settings import Settings
+
+KERNELS = Path(__file__).parent.parent / "examples" / "kernels"
+_STEERING = ("TEENY", "NVCC_", "CUDA_", "RUSTC", "RUSTFLAGS", "RUSTUP_TOOLCHAIN")
+"""What the names of the variables begin with that change which tools are found and what they do."""
+
+
+def private_environ(cache_dir: Path, scratch_dir: Path) -> dict[str, str]:
+    """The environment without what steers compilers, and with a cache and scratch folder of its own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_STEERING)}
+    return {**kept, "TEENY_ASYNC_CACHE_DIR": str(cache_dir), "TMPDIR": str(scratch_dir)}
+
+
+def changed(settings: Settings, variables: Mapping[str, str | os.PathLike[str]]) -> Settings:
+    """The same settings with more variables in the environment."""
+    return Settings.from_environ({**settings.environ, **{name: os.fspath(value) for name, value in variables.items()}})
+
+
+def leftovers(scratch_dir: Path, patience: float = 5.0) -> list[str]:
+    """What is left below `scratch_dir` when `patience` seconds are over: files, and processes that work there."""
+    deadline = time.monotonic() + patience
+    while (found := [*_files(scratch_dir), *_processes(scratch_dir)]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return found
+
+
+def _files(scratch_dir: Path) -> list[str]:
+    """All but the folder that each user has there, which stays."""
+    bases = set(scratch_dir.glob("teeny-async-*"))
+    return [str(path) for path in scratch_dir.rglob("*") if path not in bases]
+
+
+def _processes(scratch_dir: Path) -> list[str]:
+    if sys.platform != "linux":
+        return []
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            cwd = os.readlink(process / "cwd")
+            command = (process / "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+        except OSError:
+            continue
+        if f"{cwd}/".startswith(f"{scratch_dir}/") or str(scratch_dir) in command:
+            found.append(f"process {process.name} in {cwd}: {command}")
+    return found
