@@ -1,61 +1,138 @@
 """Bulk kernel compilation: many compilers as concurrent subprocesses, each artifact made once.
 
 results = await compile_many(Sweep(kernels, ["sm_80", "sm_90", "znver4"]))
+
+Names are imported when they are first used: a program that may never compile pays nothing for the import.
 """
 
-from teeny_async.api import Compiler, compile_many, compile_many_sync, compile_one, compile_one_sync
-from teeny_async.errors import (
-    CacheError,
-    CompileError,
-    CompileTimeoutError,
-    NotCachedError,
-    RequestError,
-    ResourceError,
-    TeenyAsyncError,
-    ToolchainCrashError,
-    ToolchainError,
-    ToolchainNotFoundError,
-)
-from teeny_async.failures import FailureKind
-from teeny_async.keys import CacheKey
-from teeny_async.model import CompileRequest, Kernel
-from teeny_async.pipeline.retry import RetryPolicy
-from teeny_async.pipeline.stats import CompilerStats
-from teeny_async.result import Artifact, Attempt, CompileResult, Diagnostic, Failure, Timings, Usage
-from teeny_async.target import Target
-from teeny_async.tuning.sweep import Sweep
+from __future__ import annotations
 
-__all__ = [
-    "Artifact",
-    "Attempt",
-    "CacheError",
-    "CacheKey",
-    "CompileError",
-    "CompileRequest",
-    "CompileResult",
-    "CompileTimeoutError",
-    "Compiler",
-    "CompilerStats",
-    "Diagnostic",
-    "Failure",
-    "FailureKind",
-    "Kernel",
-    "NotCachedError",
-    "RequestError",
-    "ResourceError",
-    "RetryPolicy",
-    "Sweep",
-    "Target",
-    "TeenyAsyncError",
-    "Timings",
-    "ToolchainCrashError",
-    "ToolchainError",
-    "ToolchainNotFoundError",
-    "Usage",
-    "compile_many",
-    "compile_many_sync",
-    "compile_one",
-    "compile_one_sync",
-]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from teeny_async.api import (
+        Compiler as Compiler,
+    )
+    from teeny_async.api import (
+        compile_many as compile_many,
+    )
+    from teeny_async.api import (
+        compile_many_sync as compile_many_sync,
+    )
+    from teeny_async.api import (
+        compile_one as compile_one,
+    )
+    from teeny_async.api import (
+        compile_one_sync as compile_one_sync,
+    )
+    from teeny_async.errors import (
+        CacheError as CacheError,
+    )
+    from teeny_async.errors import (
+        CompileError as CompileError,
+    )
+    from teeny_async.errors import (
+        CompileTimeoutError as CompileTimeoutError,
+    )
+    from teeny_async.errors import (
+        NotCachedError as NotCachedError,
+    )
+    from teeny_async.errors import (
+        RequestError as RequestError,
+    )
+    from teeny_async.errors import (
+        ResourceError as ResourceError,
+    )
+    from teeny_async.errors import (
+        TeenyAsyncError as TeenyAsyncError,
+    )
+    from teeny_async.errors import (
+        ToolchainCrashError as ToolchainCrashError,
+    )
+    from teeny_async.errors import (
+        ToolchainError as ToolchainError,
+    )
+    from teeny_async.errors import (
+        ToolchainNotFoundError as ToolchainNotFoundError,
+    )
+    from teeny_async.failures import FailureKind as FailureKind
+    from teeny_async.keys import CacheKey as CacheKey
+    from teeny_async.model import CompileRequest as CompileRequest
+    from teeny_async.model import Kernel as Kernel
+    from teeny_async.pipeline.retry import RetryPolicy as RetryPolicy
+    from teeny_async.pipeline.stats import CompilerStats as CompilerStats
+    from teeny_async.result import (
+        Artifact as Artifact,
+    )
+    from teeny_async.result import (
+        Attempt as Attempt,
+    )
+    from teeny_async.result import (
+        CompileResult as CompileResult,
+    )
+    from teeny_async.result import (
+        Diagnostic as Diagnostic,
+    )
+    from teeny_async.result import (
+        Failure as Failure,
+    )
+    from teeny_async.result import (
+        Timings as Timings,
+    )
+    from teeny_async.result import (
+        Usage as Usage,
+    )
+    from teeny_async.target import Target as Target
+    from teeny_async.tuning.sweep import Sweep as Sweep
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Artifact": "result",
+    "Attempt": "result",
+    "CacheError": "errors",
+    "CacheKey": "keys",
+    "CompileError": "errors",
+    "CompileRequest": "model",
+    "CompileResult": "result",
+    "CompileTimeoutError": "errors",
+    "Compiler": "api",
+    "CompilerStats": "pipeline.stats",
+    "Diagnostic": "result",
+    "Failure": "result",
+    "FailureKind": "failures",
+    "Kernel": "model",
+    "NotCachedError": "errors",
+    "RequestError": "errors",
+    "ResourceError": "errors",
+    "RetryPolicy": "pipeline.retry",
+    "Sweep": "tuning.sweep",
+    "Target": "target",
+    "TeenyAsyncError": "errors",
+    "Timings": "result",
+    "ToolchainCrashError": "errors",
+    "ToolchainError": "errors",
+    "ToolchainNotFoundError": "errors",
+    "Usage": "result",
+    "compile_many": "api",
+    "compile_many_sync": "api",
+    "compile_one": "api",
+    "compile_one_sync": "api",
+}
+"""Public name -> the module it lives in."""
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - the one list of names
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

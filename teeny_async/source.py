@@ -8,20 +8,25 @@ A param reaches the kernel in one of two ways.
 
   It is replaced by the param's value, or by the default when the request does not give one. Outside
   comments and string literals a backtick is not a legal character of C, C++, CUDA, HIP, Rust or
-  Zig, so a placeholder can never be taken for code, nor code for a placeholder. A name in backticks
-  that has no default and is not a param (as in a doc comment) is left alone.
+  Zig, so a placeholder can never be taken for code, nor code for a placeholder. In a string it is
+  replaced too, where it is a param or has a default; comments are left as they are.
 * A *macro*, `-DNAME=value`, in the C-like languages, for a param that has no placeholder.
 
-A param that has neither is refused: it would make configurations that are all the same.
+A param that has neither is refused: it would make configurations that are all the same. So is a
+placeholder in the code that has neither a value nor a default.
+
+true and false are `1` and `0` for a C-like language, in a placeholder as in a macro.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from teeny_async.errors import RequestError
+from teeny_async.lexing import segments, without_comments
 from teeny_async.model import CompileRequest, ParamValue
 
 C_LIKE = frozenset({"c", "cuda", "hip"})
@@ -29,24 +34,27 @@ C_LIKE = frozenset({"c", "cuda", "hip"})
 _PLACEHOLDER = re.compile(r"`([A-Za-z_]\w*)(?:=([^`\n]*))?`")
 _MACRO_NAME = re.compile(r"[A-Za-z_]\w*")
 
+_LINE_SPLICE = re.compile(r"(?:\\|\?\?/)[ \t]*\r?\n")
+_C_SUSPECT = ("include", "import", "embed", ".inc", "__DATE", "__TIME")
+"""A source with none of these words need not be taken apart."""
 _C_READS_FILES = re.compile(
-    r"""(?:^|\n)[ \t]*(?:\#|%:|\?\?=)[ \t]*(?:include|include_next|import|embed)\b   # a directive of its own
+    r"""(?:^|[\r\n])[^\S\r\n]*(?:\#|%:|\?\?=)[^\S\r\n]*(?:include|include_next|import|embed)\b
       | \b__has_(?:include|include_next|embed)\b
-      | \.incbin\b
       | \b__(?:DATE|TIME|TIMESTAMP)__\b                                        # the clock, not a file
     """,
     re.VERBOSE,
 )
+_RUST_SUSPECT = ("include", ".inc", "env", "path", "mod")
 _RUST_READS_FILES = re.compile(
     r"""\b(?:include|include_str|include_bytes|option_env)\b
-      | \benv\s*!
+      | \benv\s*! | \benv\s+as\b | \brustc_builtin_macro\s*\(\s*env\b
       | \#\s*!?\s*\[\s*(?:cfg_attr\s*\([^\]]*)?path\b
-      | \bmod\s+\$?(?:r\#)?\w+\s*;
+      | \bmod\b(?!\s+\$?(?:r\#)?\w+\s*\{)[^;{}]{0,40};?                          # a module without a body here
     """,
     re.VERBOSE,
 )
-_LINE_SPLICE = re.compile(r"(?:\\|\?\?/)[ \t]*\r?\n")
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_ASM_READS_FILES = re.compile(r"\.(?:incbin|include)\b")
+"""In the text of inline assembly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,60 +66,103 @@ class Rendered:
 
 
 def render(request: CompileRequest) -> Rendered:
-    """Put the params into the kernel. Raises RequestError for a param that nothing would read."""
+    """Put the params into the kernel.
+
+    Raises RequestError for a param that nothing would read, and for a placeholder without a value.
+    """
     kernel, params = request.kernel, request.params
-    text, placed = _fill(kernel.source, params) if "`" in kernel.source else (kernel.source, frozenset[str]())
+    text, placed = _fill(request) if "`" in kernel.source else (kernel.source, frozenset[str]())
     defines: dict[str, str] = {}
     if kernel.defines or params:
         macros = {**kernel.defines, **{name: value for name, value in params.items() if name not in placed}}
         if macros and kernel.language not in C_LIKE:
             raise _unread(request, sorted(macros))
-        defines = {_macro_name(name): _macro_value(value) for name, value in macros.items()}
+        defines = {_macro_name(name): _macro_value(name, value) for name, value in macros.items()}
     return Rendered(text, tuple(sorted(defines.items())))
 
 
-def files_read(language: str, text: str) -> str | None:
-    """The first construct by which `text` reads another file (or the clock or environment), or None.
+def files_read(language: str, *parts: str) -> str | None:
+    """The first construct by which a source reads another file (or the clock or environment), or None.
 
-    Conservative: a construct inside a comment may be reported too. It only decides caching.
+    parts: the source's text in pieces, as a prelude and a kernel; what stands across two is not seen.
+    Conservative: it only decides caching. Comments are left out.
     """
+    return next((found for part in parts if part and (found := _reads(language, part))), None)
+
+
+@functools.lru_cache(maxsize=64)
+def _reads(language: str, text: str) -> str | None:
     if language in C_LIKE:
-        if "#" in text or "%:" in text or "??=" in text or "__" in text or ".incbin" in text:
-            found = _C_READS_FILES.search(_COMMENT.sub(" ", _LINE_SPLICE.sub("", text)))
-            return found and found[0].strip()
-        return None
+        text = _LINE_SPLICE.sub("", text) if "\\" in text or "??/" in text else text
+        return _first(language, text, _C_READS_FILES) if any(word in text for word in _C_SUSPECT) else None
     if language == "rust":
-        found = _RUST_READS_FILES.search(_COMMENT.sub(" ", text))
-        return found and found[0].strip()
+        return _first(language, text, _RUST_READS_FILES) if any(word in text for word in _RUST_SUSPECT) else None
     if language == "zig":
         found = re.search(r"@(?:import|embedFile|cImport|cInclude)\b", text)
         return found and found[0]
     return None
 
 
-def _fill(source: str, params: Mapping[str, ParamValue]) -> tuple[str, frozenset[str]]:
-    placed = set()
+def _first(language: str, text: str, pattern: re.Pattern[str]) -> str | None:
+    code, strings = without_comments(language, text)
+    if "??" in text or (language == "c" and 'R"' in text):
+        code = text  # trigraphs and raw strings: whether they are any depends on the dialect
+    found = pattern.search(code) or _ASM_READS_FILES.search(strings)
+    return found and " ".join(found[0].split())
 
-    def fill(match: re.Match[str]) -> str:
-        name, default = match[1], match[2]
+
+def _fill(request: CompileRequest) -> tuple[str, frozenset[str]]:
+    """The kernel's text with its placeholders filled, and the params that were placed."""
+    kernel, params = request.kernel, request.params
+    placeholders, end = _template(kernel.language, kernel.source)
+    pieces, placed = [], set()
+    for before, whole, name, default, in_code in placeholders:
+        pieces.append(before)
         if name in params:
             placed.add(name)
-            return _source_value(params[name])
-        return match[0] if default is None else default
+            pieces.append(_source_value(params[name], kernel.language))
+        elif default is None and in_code:
+            raise RequestError(f"kernel {kernel.name!r}: the placeholder {whole} has no value and no default")
+        else:
+            pieces.append(whole if default is None else default)
+    return "".join((*pieces, end)), frozenset(placed)
 
-    return _PLACEHOLDER.sub(fill, source), frozenset(placed)
+
+class _Placeholder(NamedTuple):
+    """before: the text since the one before it. whole: as it stands in the source."""
+
+    before: str
+    whole: str
+    name: str
+    default: str | None
+    in_code: bool
 
 
-def _source_value(value: ParamValue) -> str:
+@functools.lru_cache(maxsize=64)
+def _template(language: str, source: str) -> tuple[tuple[_Placeholder, ...], str]:
+    """The source cut at its placeholders, and the text after the last."""
+    found = []
+    before = ""
+    for kind, piece in segments(language, source):
+        at = 0
+        for match in _PLACEHOLDER.finditer(piece) if kind != "comment" else ():
+            found.append(_Placeholder(before + piece[at : match.start()], match[0], match[1], match[2], kind == "code"))
+            before, at = "", match.end()
+        before += piece[at:]
+    return tuple(found), before
+
+
+def _source_value(value: ParamValue, language: str) -> str:
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return str(int(value)) if language in C_LIKE else str(value).lower()
     return str(value)
 
 
-def _macro_value(value: ParamValue) -> str:
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    return str(value)
+def _macro_value(name: str, value: ParamValue) -> str:
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    if "\n" in text or "\r" in text:
+        raise RequestError(f"param {name!r}: a macro is one line, not {text!r}")
+    return text
 
 
 def _macro_name(name: str) -> str:

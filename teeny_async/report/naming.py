@@ -32,7 +32,8 @@ EXTENSIONS: Mapping[str, str] = {
 }
 _KEY_DIGITS = 12
 _MAX_PART = 80
-"""Characters of a kernel's, target's or label's own part; the params take what is left."""
+"""Characters of a kernel's or target's own part; the params take what is left."""
+_MAX_EXTENSION = 16
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _PLAIN_TARGET = re.compile(r"(?!default$)([A-Za-z0-9_][A-Za-z0-9_-]*)(?:\+(ptx\d+))?")
 _PTX_ALREADY = re.compile(r"-ptx\d+$")
@@ -98,13 +99,13 @@ def _extension(label: str) -> Part:
     if label in EXTENSIONS:
         return EXTENSIONS[label], True
     taken = label in EXTENSIONS.values()
-    return _cleaned(label, not taken and _PLAIN.fullmatch(label) is not None)
+    return _cleaned(label, not taken and _PLAIN.fullmatch(label) is not None, _MAX_EXTENSION)
 
 
-def _cleaned(text: str, whole: bool) -> Part:
-    """A part that starts with no dot or dash, which would hide the file or look like an option."""
-    clean = _OTHER.sub("_", text)[:_MAX_PART].lstrip("-") or "_"
-    return clean, whole and len(text) <= _MAX_PART
+def _cleaned(text: str, whole: bool, longest: int = _MAX_PART) -> Part:
+    """A part that starts with no dash, which would look like an option."""
+    clean = _OTHER.sub("_", text)[:longest].lstrip("-") or "_"
+    return clean, whole and len(text) <= longest
 
 
 def _digest(kernel: str, target: str | None, params: Mapping[str, ParamValue], label: str) -> str:

@@ -13,7 +13,7 @@ from teeny_async.model import CompileRequest, Kernel, ParamValue
 from teeny_async.target import Target
 from teeny_async.toolchains.base import Driver
 
-Constraint = Callable[[Mapping[str, ParamValue]], bool]
+Constraint = Callable[[Mapping[str, Any]], bool]
 """Given a configuration (param -> value), whether it is worth compiling."""
 
 

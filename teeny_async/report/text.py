@@ -1,0 +1,65 @@
+"""Numbers and names as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from teeny_async.model import CompileRequest, ParamValue
+from teeny_async.result import Failure
+
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
+
+
+def size_text(size: int) -> str:
+    """Bytes, in three or four characters and a unit: "812 B", "4.1 KiB", "310 MiB"."""
+    if size < 1024:
+        return f"{size} B"
+    value = float(size)
+    for unit in _UNITS:
+        value /= 1024
+        if value < 999.5:
+            break
+    return f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"
+
+
+def seconds_text(seconds: float) -> str:
+    """Seconds: "4 ms", "0.31 s", "12.0 s", "3:25", "1:02:09"."""
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.995:
+        return f"{seconds:.2f} s"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def value_text(value: ParamValue) -> str:
+    """A param's value as it is written on the command line."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def params_text(params: Mapping[str, ParamValue]) -> str:
+    """As in "BLOCK=64 UNROLL=4"."""
+    return " ".join(f"{name}={value_text(value)}" for name, value in params.items())
+
+
+def target_text(request: CompileRequest) -> str:
+    """The target's name, "default" for the compiler's own choice."""
+    return "default" if request.target is None else str(request.target)
+
+
+def request_text(request: CompileRequest) -> str:
+    """Which compile it is: kernel, target and params."""
+    return " ".join(filter(None, (request.kernel.name, target_text(request), params_text(request.params))))
+
+
+def failure_text(failure: Failure) -> str:
+    """The first error, on one line: where, what."""
+    first = next((item for item in failure.diagnostics if item.severity in ("error", "fatal error", "fatal")), None)
+    return " ".join(str(first if first is not None else failure.message).split())
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"

@@ -1,0 +1,34 @@
+"""Every example runs, as a user would run it, and prints what its first line promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SAYS = {
+    "compile_one": [".version 8.8", ".target sm_90", "compiled in"],
+    "sweep_targets": ["Counter({'compiled':"],
+    "stream_results": ["UNROLL=1: ", "slots were busy"],
+    "custom_toolchain": ["square:", "diagnostic: "],
+    "under_trio": ["coalesced", "gfx942: compiled", "znver4: compiled"],
+}
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SAYS)
+
+
+@pytest.mark.parametrize("name", sorted(SAYS))
+def test_it_runs(name: str, tmp_path: Path) -> None:
+    environ = {**os.environ, "TEENY_ASYNC_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for words in SAYS[name]:
+        assert words in done.stdout
