@@ -20,9 +20,12 @@ hashed by itself, and `PartDigests` remembers the digests of the parts that are 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from teeny_async.errors import RequestError
 
 if TYPE_CHECKING:
     from teeny_async.action import Action
@@ -50,8 +53,8 @@ class CacheKey:
     _components: Callable[[], Sequence[Component]] = field(default=_no_components, repr=False, compare=False)
 
     def explain(self) -> dict[str, str]:
-        """The components by label; text as it is, anything else in hexadecimal."""
-        return {label: _readable(value) for label, value in self._components()}
+        """The components by label: arguments and variables one by one, digests in hexadecimal."""
+        return _explained(self._components())
 
     def __str__(self) -> str:
         return self.digest
@@ -90,15 +93,28 @@ def components(stages: Sequence[tuple[Action, Toolchain]], digests: PartDigests)
         stage = f"stage{number}." if number else ""
         found.append((stage + "toolchain", toolchain.name.encode()))
         found.append((stage + "fingerprint", toolchain.fingerprint.encode()))
-        found.extend((f"{stage}argv[{index}]", arg.encode()) for index, arg in enumerate(action.argv))
-        found.extend((f"{stage}env.{name}", value.encode()) for name, value in sorted(action.env.items()))
+        found.append((stage + "argv", joined(action.argv)))
+        found.append((stage + "env", joined(_pairs(sorted(action.env.items())))))
         for item in action.inputs:
-            found.extend(
-                (f"{stage}input.{item.name}[{index}]", digests.of(part)) for index, part in enumerate(item.parts)
-            )
-        found.extend((f"{stage}output.{label}", name.encode()) for label, name in action.outputs.items())
-        found.extend((f"{stage}expect.{name}", value.encode()) for name, value in sorted(action.expect.items()))
+            found.append((f"{stage}input {item.name}", b"".join([digests.of(part) for part in item.parts])))
+        found.append((stage + "outputs", joined(_pairs(action.outputs.items()))))
+        found.append((stage + "expect", joined(_pairs(sorted(action.expect.items())))))
     return found
+
+
+def joined(words: Sequence[str]) -> bytes:
+    """Words as one value, told apart by NUL bytes, which none of them can have: neither an argument nor an
+    environment variable nor a file name has one. Raises RequestError where one does after all.
+    """
+    text = "\0".join(words)
+    if text.count("\0") != max(0, len(words) - 1):
+        raise RequestError("a NUL character cannot be part of a flag, a variable or a file name")
+    # An empty list and a list of one empty word would look alike.
+    return b"%d\0%s" % (len(words), text.encode("utf-8", "surrogateescape"))
+
+
+def _pairs(items: Iterable[tuple[str, str]]) -> list[str]:
+    return [word for pair in items for word in pair]
 
 
 def request_key(
@@ -113,10 +129,28 @@ def key_digest(parts: Sequence[Component]) -> str:
     frames = [_MAGIC, b"%d;" % SCHEMA]
     for label, value in parts:
         name = label.encode()
-        frames.append(b"%d:%d:" % (len(name), len(value)))
-        frames.append(name)
-        frames.append(value)
+        frames.append(b"%d:%d:%s%s" % (len(name), len(value), name, value))
     return hashlib.sha256(b"".join(frames)).hexdigest()
+
+
+def _explained(found: Sequence[Component]) -> dict[str, str]:
+    """Components as a person reads them: lists one word a line, texts as they are, digests in hexadecimal."""
+    shown: dict[str, str] = {}
+    for label, value in found:
+        head, _, text = value.partition(b"\0")
+        kind = re.sub(r"^stage\d+\.", "", label)
+        if kind in ("argv", "env", "outputs", "expect") and head.isdigit():
+            words = text.decode("utf-8", "replace").split("\0") if int(head) else []
+            if kind == "argv":
+                shown.update({f"{label}[{number}]": word for number, word in enumerate(words)})
+            else:
+                shown.update({f"{label}.{name}": word for name, word in zip(words[::2], words[1::2], strict=True)})
+        elif kind.startswith("input "):
+            digests = [value[at : at + 32].hex() for at in range(0, len(value), 32)]
+            shown.update({f"{label}[{number}]": digest for number, digest in enumerate(digests)})
+        else:
+            shown[label] = _readable(value)
+    return shown
 
 
 def _readable(value: bytes) -> str:
