@@ -18,7 +18,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from teeny_async.action import Action
 from teeny_async.failures import FailureKind
@@ -33,6 +33,9 @@ MESSAGE = 500
 """Characters of a failure's message."""
 SEARCHED = 1 << 16
 """Characters at either end of the rest that are searched for symptoms; a log of megabytes lies between."""
+
+_HALF = 1 << 17
+"""Bytes at either end of a stream that are parsed at all."""
 
 Parse = Callable[[str], Parsed]
 Check = Callable[[Action, Mapping[str, bytes]], str | None]
@@ -57,6 +60,7 @@ def judge(
     its target cannot hold, beyond `symptoms.INFEASIBLE`. metrics: numbers to read from the text of
     a success.
     """
+    exit = _clipped(exit)
     text = exit.text
     patterns = (*symptoms.INFEASIBLE, *infeasible)
     case = Case(action=action, exit=exit, tool=tool, parsed=parse(text), check=check, infeasible=patterns)
@@ -78,6 +82,18 @@ def judge(
         command=tuple(action.argv),
         log=_tail(case.parsed.log or text),
     )
+
+
+def _clipped(exit: Exit) -> Exit:
+    """The exit with no more text than is worth reading: a log of 64 MB would take seconds to parse."""
+    surplus = sum(max(0, len(stream) - 2 * _HALF) for stream in (exit.stderr, exit.stdout))
+    if not surplus:
+        return exit
+    stderr, stdout = (
+        stream if len(stream) <= 2 * _HALF else stream[:_HALF] + b"\n" + stream[-_HALF:]
+        for stream in (exit.stderr, exit.stdout)
+    )
+    return replace(exit, stderr=stderr, stdout=stdout, dropped=exit.dropped + surplus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

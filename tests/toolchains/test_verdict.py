@@ -265,3 +265,18 @@ def test_megabytes_are_judged_in_no_time() -> None:
     found = failed(log + "error: No space left on device\n", parse=diagnostics.rustc_text)
     assert found.kind is K.DISK_FULL
     assert time.process_time() - start < 3
+
+
+def test_a_log_of_megabytes_is_parsed_at_its_ends_only() -> None:
+    noise = b"note: nothing\n" * 2_000_000
+    exit = Exit(code=1, stderr=b"kernel.c:1:2: error: first\n" + noise + b"kernel.c:9:9: error: last\n")
+    parsed: list[int] = []
+
+    def parse(text: str) -> diagnostics.Parsed:
+        parsed.append(len(text))
+        return diagnostics.clang_text(text)
+
+    verdict = judge(Action(argv=("cc",), executable="cc"), exit, tool="cc", parse=parse)
+    assert isinstance(verdict, Failure)
+    assert [each.message for each in verdict.diagnostics] == ["first", "last"]
+    assert parsed[0] < 300_000
