@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,7 @@ class Kernel:
             object.__setattr__(self, "prelude", read_prelude(self.prelude))
         object.__setattr__(self, "defines", FrozenMap.of(self.defines))
         object.__setattr__(self, "include_dirs", tuple(str(folder) for folder in self.include_dirs))
+        _check_text(f"kernel {self.name!r}", self.prelude, self.source)
         if self.language not in LANGUAGES.values():
             known = ", ".join(sorted(set(LANGUAGES.values())))
             raise RequestError(f"kernel {self.name!r}: unknown language {self.language!r}; known are {known}")
@@ -123,6 +125,22 @@ class CompileRequest:
         if isinstance(self.flags, str):
             raise RequestError(f"flags is a sequence of arguments, not one string: write flags=({self.flags!r},)")
         set_field("flags", tuple(self.flags))
+        if isinstance(self.opt_level, str) and self.opt_level.isdecimal():
+            set_field("opt_level", int(self.opt_level))
         set_field("params", FrozenMap.of(self.params))
+        for name, value in self.params.items():
+            if not isinstance(value, (str, int, float, Real)):
+                raise RequestError(f"param {name!r} is a number, a text, or true or false, not {value!r}")
+        _check_text("the request", *self.flags, *map(str, self.params.values()))
         if self.timeout is not None and not self.timeout > 0:
             raise RequestError(f"timeout is a number of seconds above 0, not {self.timeout!r}")
+
+
+def _check_text(where: str, *texts: str) -> None:
+    """Raise RequestError for half of a surrogate pair, which no file and no argument can hold."""
+    for text in texts:
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise RequestError(f"{where}: not a text: {error.reason} (character {error.start})") from None

@@ -30,12 +30,15 @@ class Usage:
     cpu_user, cpu_system: seconds, summed over the tree.
     max_rss: bytes; the largest resident set of any one process of the tree, so what the biggest
         compiler stage needed, not the sum of stages that ran one after another.
+    peak: bytes; the most that all its processes held together, as far as looks a few times a second
+        saw it; never below max_rss, except that 0 means not known.
     wall: seconds from the start of the first process to the end of the last.
     """
 
     cpu_user: float = 0.0
     cpu_system: float = 0.0
     max_rss: int = 0
+    peak: int = 0
     wall: float = 0.0
 
     @property
@@ -49,6 +52,7 @@ class Usage:
             cpu_user=self.cpu_user + other.cpu_user,
             cpu_system=self.cpu_system + other.cpu_system,
             max_rss=max(self.max_rss, other.max_rss),
+            peak=max(self.peak, other.peak),
             wall=self.wall + other.wall,
         )
 
@@ -68,6 +72,7 @@ class Exit:
     errno: of the failed spawn or scratch set-up when `code` is None, else of a failed read.
     survivors: processes of the group that outlived their leader and had to be stopped.
     scratch_full: the scratch file system had no free block or inode when the process ended.
+    unreaped: a process of it did not go even after SIGKILL, and was left behind.
     """
 
     code: int | None
@@ -79,6 +84,7 @@ class Exit:
     errno: int | None = None
     survivors: int = 0
     scratch_full: bool = False
+    unreaped: bool = False
     usage: Usage = field(default_factory=Usage)
 
     @property

@@ -21,6 +21,9 @@ NVIDIA_TRIPLE = "nvptx64-nvidia-cuda"
 AMD_TRIPLE = "amdgcn-amd-amdhsa"
 
 _SM = re.compile(r"(?:sm[_-]?)?(\d{2,3}[af]?)")
+_FEATURE = re.compile(r"[+-][A-Za-z0-9][\w.-]*")
+_TRIPLE = re.compile(r"\w+(-\w[\w.]*)*")
+_EXAMPLE = "neoverse-v2+sve2@aarch64-unknown-linux-gnu"
 _PTX = re.compile(r"ptx(\d{2,3})")
 _LINUX_TRIPLES: tuple[tuple[frozenset[str], str], ...] = (
     (X86_64, "x86_64-unknown-linux-gnu"),
@@ -45,10 +48,14 @@ class Target:
     features: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.features, str):
+            raise RequestError(f"features is a sequence, not one string: write features=({self.features!r},)")
         object.__setattr__(self, "features", tuple(sorted(self.features)))
         for feature in self.features:
-            if feature[:1] not in ("+", "-"):
-                raise RequestError(f"target feature {feature!r}: write it with its sign, as in '+{feature}'")
+            if not _FEATURE.fullmatch(feature):
+                raise RequestError(f"target feature {feature!r}: write a name with its sign, as in '+avx512f'")
+        if self.cpu == "" or not _TRIPLE.fullmatch(self.triple):
+            raise RequestError(f"target {self.cpu!r} of {self.triple!r}: write CPU+FEATURE@TRIPLE, as in {_EXAMPLE}")
         if self.ptx_version is not None:
             self._check_ptx_version(self.ptx_version)
 
@@ -68,8 +75,8 @@ class Target:
     def parse(cls, text: str) -> Target:
         """Read a target's name.
 
-        `sm_90` (also `sm-90`, `sm90`, `90`), `sm_120+ptx87`, `gfx942`, `znver4`, `neoverse-v2+sve2`,
-        `generic@aarch64-unknown-linux-gnu`, `default@nvptx64-nvidia-cuda` (the compiler's default
+        `sm_90` (also `sm-90`, `sm90`, `90`), `sm_120+ptx87`, `gfx942`, `znver4`, `neoverse-v2+sve2`
+        (`znver4+-avx512f`: without a feature), `generic@aarch64-unknown-linux-gnu`, `default@nvptx64-nvidia-cuda` (the compiler's default
         CPU), `native` (the CPU of this machine, resolved by the compiler before anything is keyed).
 
         Raises RequestError, with the nearest names, for a name that no architecture has.
@@ -83,7 +90,7 @@ class Target:
             if match := _PTX.fullmatch(extra):
                 ptx_version = int(match[1])
             else:
-                features.append("+" + extra)
+                features.append(extra if extra.startswith("-") else "+" + extra)
         return cls(None if cpu == "default" else cpu, triple or implied, ptx_version, tuple(features))
 
     @property
@@ -115,7 +122,7 @@ class Target:
     def __str__(self) -> str:
         name = self.cpu or "default"
         name += f"+ptx{self.ptx_version}" if self.ptx_version else ""
-        name += "".join(self.features)
+        name += "".join("+" + feature.removeprefix("+") for feature in self.features)
         implied = _implied_triple(self.cpu) if self.cpu else None
         return name if self.triple == implied else f"{name}@{self.triple}"
 
@@ -130,7 +137,12 @@ def host_triple() -> str:
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The names in `known` that look most like `name`, best first."""
+    """The names in `known` that look most like `name`, best first; of numbered ones, those next to it."""
+    known = list(known)
+    numbers = {each: int(match[1].rstrip("af")) for each in known if (match := _SM.fullmatch(each))}
+    if numbers and (match := _SM.fullmatch(name)):
+        number = int(match[1].rstrip("af"))
+        return sorted(numbers, key=lambda each: (abs(numbers[each] - number), each))[:count]
     return difflib.get_close_matches(name, sorted(known), n=count, cutoff=0.5)
 
 

@@ -52,8 +52,8 @@ class ProbeMemory:
         """Add what an earlier process noted; anything malformed is left out."""
         try:
             noted = json.loads(text) if text else {}
-            files = {path: (list(identity), str(digest)) for path, (identity, digest) in noted["files"].items()}
-            answers = {name: (list(identity), dict(answer)) for name, (identity, answer) in noted["answers"].items()}
+            files = {path: (list(identity), _hex(digest)) for path, (identity, digest) in noted["files"].items()}
+            answers = {name: (list(identity), _noted(answer)) for name, (identity, answer) in noted["answers"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
             return
         self.files = files | self.files
@@ -124,7 +124,7 @@ class MachineHost:
             state.update(b"%d:%s" % (len(part.encode()), part.encode()))
         for label in sorted(files):
             try:
-                digest = await self._digest(os.path.realpath(files[label]))
+                digest = await self._digest(_real_path(files[label]))
             except OSError as error:
                 raise ToolNotFound(f"{name}: cannot read {files[label]}: {error.strerror}") from None
             state.update(b"%d:%s%s" % (len(label.encode()), label.encode(), bytes.fromhex(digest)))
@@ -187,5 +187,24 @@ def follow_wrapper(path: str) -> str:
     return path
 
 
+def _real_path(path: Path) -> str:
+    return os.path.realpath(path)
+
+
+def _hex(digest: str) -> str:
+    """A digest as it may be noted; raises ValueError for anything else."""
+    if len(bytes.fromhex(digest)) != hashlib.sha256().digest_size:
+        raise ValueError(digest)
+    return digest
+
+
+def _noted(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer as it may be noted; raises ValueError, KeyError or TypeError for anything else."""
+    _answer_from(answer)
+    return dict(answer)
+
+
 def _answer_from(noted: Mapping[str, Any]) -> Exit:
-    return Exit(code=noted["code"], stdout=noted["stdout"].encode("latin-1"), stderr=noted["stderr"].encode("latin-1"))
+    return Exit(
+        code=int(noted["code"]), stdout=noted["stdout"].encode("latin-1"), stderr=noted["stderr"].encode("latin-1")
+    )

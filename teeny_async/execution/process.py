@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +35,10 @@ class SupervisorLost(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to run. Bytes in `inputs` by name; `outputs` are the names of the files wanted back."""
+    """What to run. Bytes in `inputs` by name; `outputs` are the names of the files wanted back.
+
+    grown: told what its processes hold (bytes), when that is more than `limits.memory`.
+    """
 
     executable: str
     argv: Sequence[str]
@@ -43,6 +46,7 @@ class Job:
     inputs: Sequence[tuple[str, bytes]] = ()
     outputs: Sequence[str] = ()
     limits: Limits
+    grown: Callable[[int], None] | None = None
 
 
 @dataclass(slots=True)
@@ -57,6 +61,7 @@ class Reply:
 
 @dataclass(slots=True)
 class _Waiter:
+    grown: Callable[[int], None] | None
     done: anyio.Event = field(default_factory=anyio.Event)
     reply: Reply | None = None
 
@@ -117,7 +122,7 @@ class Supervised:
             raise SupervisorLost
         self._count += 1
         name = b"%d" % self._count
-        waiter = self._waiting[name] = _Waiter()
+        waiter = self._waiting[name] = _Waiter(job.grown)
         self._post(self._message(name, job))
         try:
             await waiter.done.wait()
@@ -149,7 +154,7 @@ class Supervised:
                 pack([os.fsencode(f"{key}={value}") for key, value in env.items()]),
                 pack(files),
                 pack([os.fsencode(file) for file in job.outputs]),
-                b"%f %f %f %d %d" % job.limits,
+                b"%f %f %f %d %d %d" % job.limits,
             ]
         )
 
@@ -216,12 +221,20 @@ class Supervised:
             if not parts[0]:
                 logger.error("teeny_async supervisor failed:\n%s", parts[1].decode("utf-8", "replace"))
                 continue
+            if parts[0] == b"grown":
+                self._tell_growth(*parts[1:])
+                continue
             waiter = self._waiting.get(parts[0])
             if waiter is not None:
                 waiter.reply = _reply(parts)
                 waiter.done.set()
         if at:
             del self._incoming[:at]
+
+    def _tell_growth(self, name: bytes, held: bytes) -> None:
+        waiter = self._waiting.get(name)
+        if waiter is not None and waiter.grown is not None:
+            waiter.grown(int(held))
 
     def _end(self) -> None:
         self.lost = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
@@ -23,11 +23,19 @@ GRACE = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """wall: seconds from the start of the process; cpu: seconds of any one process; None is no limit."""
+    """What a run may take; None is no limit.
+
+    wall: seconds from the start of the process. cpu: seconds of CPU, of its whole tree; it is looked at a few
+    times a second, and on Linux only. grace: seconds from SIGTERM to SIGKILL.
+    memory: bytes that it is expected to hold; no limit. grown: called in the event loop with what it holds,
+    when a look finds more than that.
+    """
 
     wall: float | None = None
     cpu: float | None = None
     grace: float = GRACE
+    memory: int | None = None
+    grown: Callable[[int], None] | None = None
 
 
 class Runner(Protocol):
@@ -84,7 +92,9 @@ class LocalRunner:
                 grace=limits.grace,
                 capture=action.capture_limit,
                 output=OUTPUT_LIMIT,
+                memory=limits.memory or 0,
             ),
+            grown=limits.grown,
         )
         try:
             supervised = self._supervisor()
@@ -96,9 +106,8 @@ class LocalRunner:
             return Exit(code=None, stopped="lost")
         facts = reply.facts
         present = {label: data for label, data in zip(action.outputs, reply.outputs, strict=False) if data is not None}
-        never_ran = facts.errno != 0
         return Exit(
-            code=None if never_ran or facts.unreaped else os.waitstatus_to_exitcode(facts.status),
+            code=None if facts.status == -1 else os.waitstatus_to_exitcode(facts.status),
             stopped=_STOPS.get(facts.stopped),
             stdout=reply.stdout,
             stderr=reply.stderr,
@@ -107,7 +116,14 @@ class LocalRunner:
             errno=facts.errno or None,
             survivors=facts.survivors,
             scratch_full=bool(facts.scratch_full),
-            usage=Usage(cpu_user=facts.cpu_user, cpu_system=facts.cpu_system, max_rss=facts.max_rss, wall=facts.wall),
+            unreaped=bool(facts.unreaped),
+            usage=Usage(
+                cpu_user=facts.cpu_user,
+                cpu_system=facts.cpu_system,
+                max_rss=facts.max_rss,
+                peak=facts.peak,
+                wall=facts.wall,
+            ),
         )
 
     def _supervisor(self) -> Supervised:
@@ -120,4 +136,4 @@ class LocalRunner:
         return self._supervised
 
 
-_STOPS: dict[str, Stop] = {"timeout": "timeout", "cancelled": "cancelled"}
+_STOPS: dict[str, Stop] = {"timeout": "timeout", "cpu_timeout": "cpu_timeout", "cancelled": "cancelled"}

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
+from teeny_async.failures import FailureKind
 from teeny_async.pipeline.stats import CompilerStats
+from teeny_async.report.style import styled
 from teeny_async.report.summary import STATES, FailureGroup, Summary
-from teeny_async.report.text import failure_text, plural, seconds_text, size_text
+from teeny_async.report.text import diagnostic_text, failure_text, plural, seconds_text, size_text
 
 _MAX_SHOWN = 10
-_MAX_DIAGNOSTICS = 5
+_MAX_DIAGNOSTICS = 4
 
 
-def failure_lines(summary: Summary) -> Iterator[str]:
+def failure_lines(summary: Summary, *, color: bool = False) -> Iterator[str]:
     """Each different failure once, with what the compiler said, the command and what to do."""
     groups = summary.failures
     for group in groups[:_MAX_SHOWN]:
-        yield from _group_lines(group)
+        yield from _group_lines(group, color)
     more = sum(group.count for group in groups[_MAX_SHOWN:]) + summary.ungrouped
     if more:
         yield f"and {plural(more, 'more failure')}, for other reasons"
 
 
-def _group_lines(group: FailureGroup) -> Iterator[str]:
+def _group_lines(group: FailureGroup, color: bool) -> Iterator[str]:
     failure = group.failure
     others = f" (and {group.count - 1:,} more)" if group.count > 1 else ""
-    yield f"{group.first}{others}: {failure.kind.value}: {failure_text(failure)}"
-    shown = failure_text(failure)
-    rest = [" ".join(str(item).split()) for item in failure.diagnostics]
-    yield from (f"    {line}" for line in [line for line in rest if line != shown][: _MAX_DIAGNOSTICS - 1])
+    shown = failure_text(failure, group.path)
+    yield f"{styled(group.first, 'bold', color)}{others}: {styled(failure.kind.value, 'bold red', color)}: {shown}"
+    if failure.kind is FailureKind.TOOL_MISSING:
+        return  # its message says how to install it
+    texts = [diagnostic_text(diagnostic, group.path) for diagnostic in failure.diagnostics]
+    yield from (f"    {text}" for text in [text for text in texts if text != shown][:_MAX_DIAGNOSTICS])
     if failure.command:
-        yield f"    command: {' '.join(failure.command)}"
+        yield styled(f"    command: {shlex.join(failure.command)}", "dim", color)
     yield f"    {failure.hint}"
 
 

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from teeny_async.report.activity import Activity, Running
-from teeny_async.report.summary import STATES, State
+from teeny_async.report.style import STYLES
+from teeny_async.report.summary import STATES
 from teeny_async.report.text import seconds_text
 
-STYLES: dict[State, str] = {"compiled": "green", "cached": "cyan", "coalesced": "blue", "failed": "bold red"}
 _MOST_RUNNING = 6
 """Lines for single compiles; on a large machine the rest is counted."""
 _OLD = 10.0
@@ -68,7 +68,7 @@ def display(activity: Activity, now: float) -> RenderableType:
 def _bar(activity: Activity, now: float) -> RenderableType:
     done, total = activity.done, activity.total
     grid = Table.grid(padding=(0, 1))
-    bar = ProgressBar(total=total, completed=done, width=_BAR, pulse=total is None)
+    bar = ProgressBar(total=total, completed=done, width=_BAR, pulse=total is None, complete_style="green")
     share = f"{done:,}" if total is None else f"{done:,}/{total:,}  {done * 100 // (total or 1)}%"
     clock = seconds_text(now - activity.began)
     left = activity.seconds_left(now)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Protocol, TextIO
 
 from teeny_async.report.activity import Activity
+from teeny_async.report.style import moves_cursor
 from teeny_async.report.summary import STATES
 from teeny_async.report.text import plural, seconds_text
 
@@ -94,12 +95,14 @@ def progress_line(activity: Activity, now: float) -> str:
     return line
 
 
-def make_progress(activity: Activity, *, quiet: bool, environ: Mapping[str, str], stream: TextIO | None = None) -> Progress:
+def make_progress(
+    activity: Activity, *, quiet: bool, environ: Mapping[str, str], stream: TextIO | None = None
+) -> Progress:
     """The progress that suits a stream (standard error): live on a terminal that can move its cursor."""
     stream = stream or sys.stderr
     if quiet:
         return NoProgress(stream)
-    if stream.isatty() and environ.get("TERM") not in (None, "", "dumb", "unknown"):
+    if moves_cursor(stream, environ):
         from teeny_async.report.live import LiveProgress
 
         return LiveProgress(activity, stream)

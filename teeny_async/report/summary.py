@@ -6,6 +6,7 @@ short enough to be read, and the failures by what the compiler said; never an ar
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -85,18 +86,26 @@ class TargetTotals:
 
 @dataclass(slots=True)
 class FailureGroup:
-    """Failures that say the same. first: which request it was first; failure: how that one ended."""
+    """Failures that say the same. first: the request that came first of them; failure: how it ended; path:
+    its kernel's file, None where that is not known.
+    """
 
+    number: int
     first: str
     failure: Failure
+    path: str | None
     count: int = 0
 
 
 class Summary:
-    """all_rows: keep a row for every result, not only for the first MAX_ROWS failures."""
+    """all_rows: keep a row for every result, not only for the first MAX_ROWS failures.
 
-    def __init__(self, *, all_rows: bool) -> None:
+    paths: id of a kernel object -> its file, for kernels whose lines are the file's lines.
+    """
+
+    def __init__(self, *, all_rows: bool, paths: Mapping[int, str] | None = None) -> None:
         self.all_rows = all_rows
+        self._paths = paths or {}
         self.states: Counter[State] = Counter()
         self.targets: dict[str, TargetTotals] = {}
         self.uncached: dict[str, str] = {}
@@ -108,25 +117,31 @@ class Summary:
         self._groups: dict[tuple[FailureKind, str], FailureGroup] = {}
 
     def add(self, number: int, result: CompileResult) -> None:
-        row = row_of(number, result)
+        path = self._paths.get(id(result.request.kernel))
+        row = row_of(number, result, None if path is None else os.path.basename(path))
         self.states[row.state] += 1
         self.targets.setdefault(row.target, TargetTotals()).add(row)
         if self.all_rows or (row.state == "failed" and self.states["failed"] <= MAX_ROWS):
             self._rows.append(row)
         if result.failure is not None:
-            self._add_failure(result, result.failure, row.detail)
+            self._add_failure(row, result, path)
         if result.uncached is not None:
             self.uncached.setdefault(row.kernel, result.uncached)
 
-    def _add_failure(self, result: CompileResult, failure: Failure, detail: str) -> None:
+    def _add_failure(self, row: Row, result: CompileResult, path: str | None) -> None:
+        failure = result.failure
+        assert failure is not None
         self.kinds.add(failure.kind)
-        name = (failure.kind, detail)
-        if name not in self._groups:
-            if len(self._groups) >= _MAX_GROUPS:
-                self.ungrouped += 1
-                return
-            self._groups[name] = FailureGroup(request_text(result.request), failure)
-        self._groups[name].count += 1
+        name = (failure.kind, row.detail)
+        group = self._groups.get(name)
+        if group is None and len(self._groups) >= _MAX_GROUPS:
+            self.ungrouped += 1
+            return
+        if group is None or row.number < group.number:
+            before = 0 if group is None else group.count
+            group = FailureGroup(row.number, request_text(result.request), failure, path, before)
+            self._groups[name] = group
+        group.count += 1
 
     @property
     def done(self) -> int:
@@ -140,7 +155,7 @@ class Summary:
     @property
     def failures(self) -> list[FailureGroup]:
         """What went wrong, the most frequent first."""
-        return sorted(self._groups.values(), key=lambda group: -group.count)
+        return sorted(self._groups.values(), key=lambda group: (-group.count, group.number))
 
     @property
     def exit_code(self) -> int:
@@ -148,8 +163,8 @@ class Summary:
         return max((POLICIES[kind].exit_code for kind in self.kinds), default=0)
 
 
-def row_of(number: int, result: CompileResult) -> Row:
-    """A result as a row of a table."""
+def row_of(number: int, result: CompileResult, path: str | None = None) -> Row:
+    """A result as a row of a table. path: what to call the kernel's file in its first error."""
     failure = result.failure
     state: State = result.source if failure is None else "failed"
     return Row(
@@ -161,7 +176,7 @@ def row_of(number: int, result: CompileResult) -> Row:
         size=None if failure is not None else main_size(result.outputs),
         metrics=FrozenMap() if failure is not None else result.artifact.metrics,
         seconds=result.timings.ran if result.source == "compiled" and result.attempts else None,
-        detail="" if failure is None else failure_text(failure),
+        detail="" if failure is None else failure_text(failure, path),
     )
 
 

@@ -1,117 +1,91 @@
-"""The tables of a run: with colours and cut to its width on a terminal, aligned and whole in a pipe."""
+"""The tables of a run."""
 
 from __future__ import annotations
 
-import io
-import sys
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
-from teeny_async.report.live import STYLES
+from teeny_async.report.grid import Cell, Grid
+from teeny_async.report.style import STYLES
 from teeny_async.report.summary import STATES, Range, Row, Summary
 from teeny_async.report.text import seconds_text, size_text, value_text
 
-_ENDLESS = 100_000
-"""Characters of a line that is nobody's screen: nothing is cut off in a pipe or a file."""
+_NONE = Cell("0", "dim")
 
 
-def print_tables(summary: Summary, stream: TextIO | None = None) -> None:
-    """Print what there is to show: every row, or totals for each target and the rows that failed."""
-    stream = stream or sys.stdout
-    console = Console(file=stream, highlight=False)
-    if console.is_terminal:
-        for table in tables(summary):
-            console.print(table)
-        return
-    text = io.StringIO()
-    wide = Console(file=text, width=_ENDLESS, highlight=False, color_system=None, force_terminal=False)
-    for table in tables(summary):
-        wide.print(table)
-    stream.writelines(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+def table_lines(summary: Summary, *, color: bool, width: int | None) -> Iterator[str]:
+    """What there is to show: every row, or totals for each target and the rows that failed.
 
-
-def tables(summary: Summary) -> list[Table | Padding]:
-    """The tables for a summary; none for an empty one."""
+    width: of the terminal, which the first errors are cut to; None for a pipe, where nothing is cut.
+    """
     if not summary.done:
-        return []
+        return
     rows = summary.rows
-    if summary.all_rows:
-        return [row_table(rows)]
-    found: list[Table | Padding] = [target_table(summary)]
-    return [*found, Padding(row_table(rows), (1, 0, 0, 0))] if rows else found
+    if not summary.all_rows:
+        yield from target_grid(summary).lines(color=color, width=width)
+        if rows:
+            yield ""
+    if rows:
+        yield from row_grid(rows).lines(color=color, width=width)
 
 
-def row_table(rows: Sequence[Row]) -> Table:
+def row_grid(rows: Sequence[Row]) -> Grid:
     """A line for each result. Columns that no row has anything for are left out."""
     params = list(dict.fromkeys(name for row in rows for name in row.params))
-    metrics = any("registers" in row.metrics for row in rows)
     sizes = any(row.size is not None for row in rows)
-    failed = any(row.detail for row in rows)
-    table = _table()
-    table.add_column("kernel", no_wrap=True)
-    table.add_column("target", no_wrap=True)
-    for name in params:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    if sizes:
-        table.add_column("size", justify="right", no_wrap=True)
-    if metrics:
-        for name in ("regs", "spilled", "shared"):
-            table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("time", justify="right", no_wrap=True)
-    if failed:
-        table.add_column("first error", ratio=1, no_wrap=True, overflow="ellipsis", min_width=20)
+    metrics = any("registers" in row.metrics for row in rows)
+    times = any(row.seconds is not None for row in rows)
+    errors = any(row.detail for row in rows)
+    titles = ["kernel", "target", *(f">{name}" for name in params), "state"]
+    titles += [">size"] if sizes else []
+    titles += [">regs", ">spilled", ">shared"] if metrics else []
+    titles += [">time"] if times else []
+    grid = Grid([*titles, "first error"] if errors else titles, elastic=errors)
     for row in rows:
-        cells = [Text(row.kernel), Text(row.target)]
-        cells += [Text(value_text(row.params[name]) if name in row.params else "") for name in params]
-        cells.append(Text(row.state, STYLES[row.state]))
-        cells += [Text("" if row.size is None else size_text(row.size))] if sizes else []
+        cells = [Cell(row.kernel), Cell(row.target)]
+        cells += [Cell(value_text(row.params[name]) if name in row.params else "") for name in params]
+        cells.append(Cell(row.state, STYLES[row.state]))
+        cells += [Cell("" if row.size is None else size_text(row.size))] if sizes else []
         cells += _metric_cells(row) if metrics else []
-        cells.append(Text("" if row.seconds is None else seconds_text(row.seconds), "dim"))
-        table.add_row(*cells, *([Text(row.detail)] if failed else []))
-    return table
+        cells += [Cell("" if row.seconds is None else seconds_text(row.seconds), "dim")] if times else []
+        grid.add([*cells, Cell(row.detail)] if errors else cells)
+    return grid
 
 
-def _metric_cells(row: Row) -> list[Text]:
-    registers = row.metrics.get("registers")
-    spilled = [row.metrics.get(name) for name in ("spill_stores", "spill_loads")]
-    shared = row.metrics.get("shared")
-    if registers is None:
-        return [Text(), Text(), Text()]
-    total = sum(count for count in spilled if isinstance(count, int))
+def _metric_cells(row: Row) -> list[Cell]:
+    if "registers" not in row.metrics:
+        return [Cell(), Cell(), Cell()]
+    spilled = sum(_count(row, name) for name in ("spill_stores", "spill_loads"))
+    shared = _count(row, "shared")
     return [
-        Text(str(registers)),
-        Text(size_text(total), "yellow") if total else Text("0", "dim"),
-        Text(size_text(shared)) if isinstance(shared, int) and shared else Text("0", "dim"),
+        Cell(str(row.metrics["registers"])),
+        Cell(size_text(spilled), "yellow") if spilled else _NONE,
+        Cell(size_text(shared)) if shared else _NONE,
     ]
 
 
-def target_table(summary: Summary) -> Table:
+def _count(row: Row, name: str) -> int:
+    value = row.metrics.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def target_grid(summary: Summary) -> Grid:
     """A line for each target: how its results came out, and between what bounds."""
     registers = any(totals.registers.count for totals in summary.targets.values())
-    table = _table()
-    table.add_column("target", no_wrap=True)
-    for state in STATES:
-        table.add_column(state, justify="right", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
-    if registers:
-        table.add_column("regs", justify="right", no_wrap=True)
-    table.add_column("mean time", justify="right", no_wrap=True)
+    grid = Grid(
+        ["target", *(f">{state}" for state in STATES), ">size", *([">regs"] if registers else []), ">mean time"]
+    )
     for target, totals in summary.targets.items():
-        cells = [Text(target)]
-        for state in STATES:
-            count = totals.states[state]
-            cells.append(Text(f"{count:,}", STYLES[state] if count else "dim"))
-        cells.append(Text(_sizes(totals.size)))
-        cells += [Text(_bounds(totals.registers))] if registers else []
-        cells.append(Text(seconds_text(totals.seconds.mean) if totals.seconds.count else "", "dim"))
-        table.add_row(*cells)
-    return table
+        cells = [Cell(target)]
+        cells += [_count_cell(totals.states[state], STYLES[state]) for state in STATES]
+        cells.append(Cell(_sizes(totals.size)))
+        cells += [Cell(_bounds(totals.registers))] if registers else []
+        cells.append(Cell(seconds_text(totals.seconds.mean) if totals.seconds.count else "", "dim"))
+        grid.add(cells)
+    return grid
+
+
+def _count_cell(count: int, style: str) -> Cell:
+    return Cell(f"{count:,}", style) if count else _NONE
 
 
 def _sizes(sizes: Range) -> str:
@@ -125,7 +99,3 @@ def _bounds(values: Range) -> str:
     if not values.count:
         return ""
     return f"{values.least:.0f}" if values.least == values.most else f"{values.least:.0f} - {values.most:.0f}"
-
-
-def _table() -> Table:
-    return Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from teeny_async.model import CompileRequest, ParamValue
-from teeny_async.result import Failure
+from teeny_async.result import Diagnostic, Failure
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
+_COPY = re.compile(r"kernel\.\w+")
+"""The name of a kernel's file in a scratch folder."""
 
 
 def size_text(size: int) -> str:
     """Bytes, in three or four characters and a unit: "812 B", "4.1 KiB", "310 MiB"."""
     if size < 1024:
         return f"{size} B"
-    value = float(size)
-    for unit in _UNITS:
-        value /= 1024
+    value, unit = size / 1024, _UNITS[0]
+    for larger in _UNITS[1:]:
         if value < 999.5:
             break
+        value, unit = value / 1024, larger
     return f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"
 
 
@@ -55,10 +59,19 @@ def request_text(request: CompileRequest) -> str:
     return " ".join(filter(None, (request.kernel.name, target_text(request), params_text(request.params))))
 
 
-def failure_text(failure: Failure) -> str:
+def diagnostic_text(diagnostic: Diagnostic, path: str | None = None) -> str:
+    """A message on one line. path: what the user calls the kernel's file; the compiler saw a copy of it."""
+    if path is not None and diagnostic.file is not None and _COPY.fullmatch(diagnostic.file):
+        diagnostic = replace(diagnostic, file=path)
+    return " ".join(str(diagnostic).split())
+
+
+def failure_text(failure: Failure, path: str | None = None) -> str:
     """The first error, on one line: where, what."""
-    first = next((item for item in failure.diagnostics if item.severity in ("error", "fatal error", "fatal")), None)
-    return " ".join(str(first if first is not None else failure.message).split())
+    for diagnostic in failure.diagnostics:
+        if diagnostic.severity not in ("warning", "note", "help", "remark"):
+            return diagnostic_text(diagnostic, path)
+    return " ".join(failure.message.split())
 
 
 def plural(count: int, word: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from teeny_async.action import Action
@@ -48,15 +49,25 @@ def _ptx(data: bytes, expect: Mapping[str, str]) -> str | None:
 
 def _cubin(data: bytes, expect: Mapping[str, str]) -> str | None:
     cpus = _cpus(expect)
-    return outputs.cubin(data, cpu=cpus[0] if cpus else None)
+    return outputs.cubin(data, cpu=cpus[0] if cpus else None) or _no_symbol(data, expect)
 
 
 def _object(data: bytes, expect: Mapping[str, str]) -> str | None:
-    return outputs.object_file(data, triple=expect["triple"])
+    return outputs.object_file(data, triple=expect["triple"]) or _no_symbol(data, expect)
 
 
 def _asm(data: bytes, expect: Mapping[str, str]) -> str | None:
-    return outputs.asm(data)
+    if wrong := outputs.asm(data):
+        return wrong
+    name = expect.get("entry_point", "")
+    found = not name or re.search(rb'^"?_?' + re.escape(name.encode()) + rb'"?:', data, re.MULTILINE)
+    return None if found else f"the assembly has no label {name}"
+
+
+def _no_symbol(data: bytes, expect: Mapping[str, str]) -> str | None:
+    """A symbol's name stands in a string table, whatever the format, and ends with a zero byte."""
+    name = expect.get("entry_point")
+    return f"there is no symbol {name} in it" if name and name.encode() + b"\0" not in data else None
 
 
 def _cpus(expect: Mapping[str, str]) -> tuple[str, ...] | None:

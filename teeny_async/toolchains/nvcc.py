@@ -18,9 +18,10 @@ from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import render
 from teeny_async.target import Target
 from teeny_async.toolchains import diagnostics
-from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env, refuse_flags
-from teeny_async.toolchains.c_flags import RESERVED, define_args, include_args, why_uncacheable
+from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
+from teeny_async.toolchains.c_flags import define_args, include_args, refuse_ours, why_uncacheable
 from teeny_async.toolchains.expect import check, expectations
+from teeny_async.toolchains.options import check_opt_level, refuse_log
 from teeny_async.toolchains.ptxas import with_metrics
 from teeny_async.toolchains.verdict import judge
 
@@ -54,12 +55,15 @@ class Nvcc(Driver):
         top = Path(path).parent.parent
         files = {name: top / name for name in _PARTS if (top / name).exists()}
         host_compiler, described = await self._host_compiler(host)
+        headers = await self._headers(host, path, top)
         release = re.search(r"release [^,]+, (\S+)", version)
         return Toolchain(
             name=self.name,
             path=path,
             version=f"nvcc {release[1] if release else version.splitlines()[-1]}",
-            fingerprint=await host.fingerprint(self.name, f"{version}\n{described}", {**files, **host_compiler}),
+            fingerprint=await host.fingerprint(
+                self.name, f"{version}\n{described}", {**files, **host_compiler, **headers}
+            ),
             search_path=(str(top / "bin"), str(top / "nvvm" / "bin"), *_SYSTEM_FOLDERS),
             settings=FrozenMap({name: host.environ[name] for name in _FLAG_VARIABLES if host.environ.get(name)}),
         )
@@ -81,6 +85,13 @@ class Nvcc(Driver):
         files = {"gcc": Path(gcc)} | ({"cc1plus": cc1plus} if cc1plus.is_absolute() else {})
         return files, described.stderr.decode("utf-8", "replace")
 
+    async def _headers(self, host: Host, path: str, top: Path) -> dict[str, Path]:
+        """The headers that nvcc puts in front of every source: the toolkit's, the C++ library's and libc's."""
+        probe = await host.run([path, "-M", "-x", "cu", "/dev/null"])
+        if probe.code != 0:
+            raise ToolNotFound(f"nvcc: {path} cannot compile an empty file: {probe.text.strip()[:200]}")
+        return _listed_files(probe.stdout.decode("utf-8", "replace"), top)
+
     def default_target(self, kernel: Kernel) -> Target:
         return Target()
 
@@ -99,10 +110,12 @@ class Nvcc(Driver):
         if target.features:
             raise RequestError(f"nvcc takes no target features: {' '.join(target.features)}")
         check_emit(self, request, self.emits, target)
-        refuse_flags(self, request.flags, RESERVED)
+        check_opt_level(self, request, (0, 1, 2, 3))
+        refuse_log(self, request)
+        refuse_ours(self, request.flags)
         emit = request.emit or "ptx"
         rendered = render(request)
-        uncacheable = why_uncacheable(kernel, rendered, request.flags)
+        uncacheable = why_uncacheable(kernel, rendered, (*request.flags, *_user_flags(toolchain)))
         argv = ["nvcc", *_MODE[emit], *([f"-arch={target.cpu}"] if target.cpu else []), f"-O{request.opt_level}"]
         argv += ["--threads", "1", *define_args(rendered), *(include_args(kernel) if uncacheable else [])]
         argv += [*request.flags, "kernel.cu", "-o", f"kernel.{emit}"]
@@ -121,3 +134,15 @@ class Nvcc(Driver):
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
         verdict = judge(action, exit, tool=self.name, parse=diagnostics.nvcc_text, check=check)
         return with_metrics(verdict, exit) if "cubin" in action.outputs else verdict
+
+
+def _listed_files(rule: str, top: Path) -> dict[str, Path]:
+    """The files of a make rule; one of the toolkit is named by where it is in there."""
+    names = (name for name in rule.replace("\\\n", " ").split() if name.startswith("/") and name != "/dev/null")
+    found = [Path(os.path.realpath(name)) for name in names]
+    return {str(path.relative_to(top) if path.is_relative_to(top) else path): path for path in found}
+
+
+def _user_flags(toolchain: Toolchain) -> list[str]:
+    """The flags that nvcc takes from its environment by itself."""
+    return " ".join(toolchain.settings.values()).split()

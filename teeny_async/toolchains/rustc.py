@@ -7,33 +7,35 @@ target. `--emit=asm` is PTX for nvptx64 (`--emit=obj` would be LLVM bitcode, wit
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from teeny_async.action import Action, Input
+from teeny_async.errors import RequestError
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import files_read, render
 from teeny_async.target import Target, host_triple
 from teeny_async.toolchains import diagnostics, rustup
-from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env, refuse_flags
+from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
 from teeny_async.toolchains.expect import check, expectations
+from teeny_async.toolchains.options import check_opt_level, refuse_log
 from teeny_async.toolchains.verdict import judge
 
-RESERVED = (
-    "-o",
-    "--emit",
-    "--emit=",
-    "--target",
-    "--target=",
-    "--out-dir",
-    "--crate-type",
-    "--error-format",
-    "--print",
+_OURS = re.compile(
+    r"""(?:^|\s)(?P<flag> -o | -[OVh]\b
+      | --(?:emit|target|out-dir|crate-type|error-format|json|print|test|help|version|explain)\b
+      | (?:-C\s?|--codegen[\s=])(?:target-cpu|target-feature|opt-level|codegen-units|extra-filename|save-temps))
+    """,
+    re.VERBOSE,
 )
 _READS_FILES = re.compile(
-    r"(?:^|\s)(?:-L|-l|--extern|@|--sysroot|-Z\s?codegen-backend|-C\s?(?:linker|link-|profile-use|incremental))"
+    r"""(?:^|\s)(?P<flag> -L | -l | --extern\b | @ | --sysroot\b | -Z
+      | (?:-C\s?|--codegen[\s=])(?:linker|link-|profile-use|incremental|llvm-args))
+    """,
+    re.VERBOSE,
 )
 _BOOTSTRAP = FrozenMap({"RUSTC_BOOTSTRAP": "1"})
 _EMIT = {"ptx": "asm", "asm": "asm", "object": "obj"}
@@ -57,7 +59,7 @@ class Rustc(Driver):
         version = probe.stdout.decode("utf-8", "replace").strip()
         if probe.code != 0 or not version:
             raise ToolNotFound(f"rustc: {path} does not answer `rustc -vV` (exit {probe.code})")
-        files = {"bin/rustc": Path(path), **rustup.library_files(Path(path).parent.parent)}
+        files = {"bin/rustc": Path(path), **await rustup.libraries(host, path)}
         return Toolchain(
             name=self.name,
             path=path,
@@ -74,7 +76,9 @@ class Rustc(Driver):
     def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
         kernel = request.kernel
         emit = self._emit(request, target)
-        refuse_flags(self, request.flags, RESERVED)
+        check_opt_level(self, request, (0, 1, 2, 3, "s", "z"))
+        refuse_log(self, request)
+        _refuse_ours(self, request.flags)
         text = render(request).text
         output = "kernel" + _SUFFIX[emit]
         argv = ["rustc", "kernel.rs", f"-Copt-level={request.opt_level}", f"--emit={_EMIT[emit]}", "-o", output]
@@ -117,17 +121,31 @@ class Rustc(Driver):
         cpu = re.search(r"currently (\S+?)\)", cpus.text)
         if cpu is None:
             return await super().native(host, toolchain, target)
-        cfg = await host.run([toolchain.path, "--print", "cfg", "-Ctarget-cpu=native"], remember=False)
-        features = {f"+{name}" for name in re.findall(r'target_feature="([^"]+)"', cfg.text)}
-        return replace(target, cpu=cpu[1], features=tuple({*features, *target.features}))
+        # What this machine has beyond the CPU's name, and what it lacks: a hypervisor hides features.
+        here, named = await _features(host, toolchain, "native"), await _features(host, toolchain, cpu[1])
+        differences = {f"+{name}" for name in here - named} | {f"-{name}" for name in named - here}
+        return replace(target, cpu=cpu[1], features=tuple({*differences, *target.features}))
+
+
+async def _features(host: Host, toolchain: Toolchain, cpu: str) -> set[str]:
+    # Not remembered: the same file answers differently on another machine.
+    cfg = await host.run([toolchain.path, "--print", "cfg", f"-Ctarget-cpu={cpu}"], _BOOTSTRAP, remember=False)
+    return set(re.findall(r'target_feature="([^"]+)"', cfg.text))
+
+
+def _refuse_ours(driver: Driver, flags: Sequence[str]) -> None:
+    """Raise RequestError for a flag that would take an action's inputs or outputs out of our hands."""
+    ours = _OURS.search(" ".join(flags))
+    if ours:
+        raise RequestError(f"toolchain {driver.name}: flag {ours['flag']!r} is ours to set; use the request's fields")
 
 
 def why_uncacheable(kernel: Kernel, text: str, request: CompileRequest) -> str | None:
     """Why the key would not cover everything rustc reads; None when it does."""
-    found = files_read("rust", kernel.prelude + text if kernel.prelude else text)
+    found = files_read("rust", kernel.prelude, text)
     if found:
         return f"the source has {found!r}: what it stands for is not in the key"
     reader = _READS_FILES.search(" ".join(request.flags))
     if reader:
-        return f"flag {reader[0].strip()!r} can read a file that is not in the key"
+        return f"flag {reader['flag']!r} can read a file that is not in the key"
     return None

@@ -30,6 +30,7 @@ from teeny_async.toolchains.verdict import judge
 
 CPUS = frozenset({"sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_120"})
 LOG_LEVELS = ("error", "warn", "info", "debug", "trace")
+_BOOTSTRAP = FrozenMap({"RUSTC_BOOTSTRAP": "1"})
 _LOG_LIMIT = 64 << 20
 """Bytes of log kept; at `trace` every pass prints the whole module."""
 _INSTALL = (
@@ -45,16 +46,12 @@ class Teenyc(Driver):
     emits = ("ptx", "cubin")
 
     async def find(self, host: Host) -> Toolchain:
-        path = host.environ.get("TEENYC_PATH") or await self._from_rustup(host)
-        if not os.path.isfile(path):
-            raise ToolNotFound(f"teenyc: TEENYC_PATH is {path!r}, where there is no file; {_INSTALL}")
-        probe = await host.run([path, "-vV"], {"RUSTC_BOOTSTRAP": "1"})
+        path = _from_environ(host) or await self._from_rustup(host)
+        probe = await host.run([path, "-vV"], _BOOTSTRAP)
         version = probe.stdout.decode("utf-8", "replace").strip()
         if probe.code != 0 or not version:
             raise ToolNotFound(f"teenyc: {path} does not answer `teenyc -vV` (exit {probe.code}); {_INSTALL}")
-        where = await host.run([path, "--print", "sysroot"], {"RUSTC_BOOTSTRAP": "1"})
-        sysroot = Path(where.stdout.decode("utf-8", "replace").strip() or "/nonexistent")
-        libraries = rustup.library_files(sysroot) if sysroot.is_dir() else {}
+        libraries = await rustup.libraries(host, path, _BOOTSTRAP)
         return Toolchain(
             name=self.name,
             path=path,
@@ -99,11 +96,11 @@ class Teenyc(Driver):
         argv = ["teenyc", "kernel.rs", "-Copt-level=3", "-Zcodegen-backend=mlir", "--emit=obj", "-o", "kernel.o"]
         argv += ["--target=nvptx64-nvidia-cuda", "--crate-type=lib", "-C", "overflow-checks=off", "--frontend=triton"]
         argv += [f"-Ctarget-cpu={target.cpu}"] if target.cpu else []
-        env = {"RUSTC_BOOTSTRAP": "1"}
+        env = dict(_BOOTSTRAP)
         if target.ptx_version:
             env["TEENYC_PTX_VERSION"] = str(target.ptx_version)
         prelude = kernel.prelude or toolchain.settings.get("TEENY_ASYNC_PRELUDE", "")
-        found = files_read("rust", text)
+        found = files_read("rust", prelude, text)
         return Action(
             argv=tuple(argv),
             executable=toolchain.path,
@@ -138,6 +135,14 @@ class Teenyc(Driver):
         return verdict
 
 
+def _from_environ(host: Host) -> str | None:
+    """TEENYC_PATH as it is; probes and compiles run in other folders, so a relative one is made absolute."""
+    path = host.environ.get("TEENYC_PATH")
+    if path and not os.path.isfile(path):
+        raise ToolNotFound(f"teenyc: TEENYC_PATH is {path!r}, where there is no file; {_INSTALL}")
+    return os.path.abspath(path) if path else None
+
+
 def _checked_level(what: str, level: str | None) -> str | None:
     if level is not None and level not in LOG_LEVELS:
         raise RequestError(f"{what} is one of {', '.join(LOG_LEVELS)}, not {level!r}")
@@ -148,7 +153,7 @@ def _settings(host: Host) -> FrozenMap[str]:
     """The defaults that the environment sets, checked: an invalid one would otherwise pass for none."""
     settings = {}
     if version := host.environ.get("TEENYC_PTX_VERSION"):
-        if not version.isdecimal():
+        if not (version.isascii() and version.isdecimal()):
             raise RequestError(
                 f"TEENYC_PTX_VERSION is major * 10 + minor of a PTX version (82 is 8.2), not {version!r}"
             )

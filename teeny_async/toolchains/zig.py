@@ -10,6 +10,7 @@ output depend on something that no key holds; `--cuda-path` points nowhere for t
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +24,14 @@ from teeny_async.source import render
 from teeny_async.target import Target, host_triple
 from teeny_async.target_names import PTX_MINIMUM
 from teeny_async.toolchains import diagnostics
-from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env, refuse_flags
-from teeny_async.toolchains.c_flags import RESERVED, define_args, include_args, why_uncacheable
+from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
+from teeny_async.toolchains.c_flags import define_args, include_args, refuse_ours, why_uncacheable
 from teeny_async.toolchains.expect import check, expectations
+from teeny_async.toolchains.options import check_opt_level, refuse_log
 from teeny_async.toolchains.verdict import judge
 
 DEFAULT_PTX_VERSION = 88
+_OPT_LEVELS = (0, 1, 2, 3, "s", "z", "g", "fast")
 _SUFFIX = {"c": ".c", "cuda": ".cu", "hip": ".hip"}
 _MODE = {"ptx": "-S", "asm": "-S", "object": "-c"}
 _OUTPUT_SUFFIX = {"ptx": ".ptx", "asm": ".s", "object": ".o"}
@@ -43,7 +46,7 @@ class Zig(Driver):
     emits = ("ptx", "object", "asm", "cubin")
 
     async def find(self, host: Host) -> Toolchain:
-        path = host.package_file("ziglang", "zig") or host.which("zig")
+        path = _locate(host)
         if path is None:
             raise ToolNotFound("zig: not installed; run: pip install 'teeny_async[zig]'")
         probe = await host.run([path, "version"])
@@ -62,7 +65,9 @@ class Zig(Driver):
     def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
         kernel = request.kernel
         emit = self._emit(request, target)
-        refuse_flags(self, request.flags, RESERVED)
+        check_opt_level(self, request, _OPT_LEVELS)
+        refuse_log(self, request)
+        refuse_ours(self, request.flags)
         rendered = render(request)
         source, output = "kernel" + _SUFFIX[kernel.language], "kernel" + _OUTPUT_SUFFIX[emit]
         uncacheable = why_uncacheable(kernel, rendered, request.flags)
@@ -89,7 +94,7 @@ class Zig(Driver):
         )
 
     def _emit(self, request: CompileRequest, target: Target) -> str:
-        """ "cubin" is PTX here: ptxas makes the rest of it."""
+        """The output of this stage: PTX for "cubin", since ptxas makes the rest of it."""
         language = request.kernel.language
         if target.is_nvidia:
             allowed = ["ptx", "cubin"]
@@ -144,6 +149,12 @@ class Zig(Driver):
             return await super().native(host, toolchain, target)
         features = re.findall(r'"-target-feature" "([^"]+)"', probe.text)
         return replace(target, cpu=cpu[1], features=tuple({*features, *target.features}))
+
+
+def _locate(host: Host) -> str | None:
+    """The wheel's program, else one from PATH; links followed, since its headers lie beside the file itself."""
+    path = host.package_file("ziglang", "zig") or host.which("zig")
+    return os.path.realpath(path) if path else None
 
 
 def clang_triple(triple: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from teeny_async.action import Action
 from teeny_async.execution.runner import LocalRunner, RunLimits
 
 from .kit import LIMITS, left_in, processes_below, sh, supervisors_of
@@ -83,9 +85,51 @@ async def test_a_timeout_ends_the_whole_group(runner: LocalRunner, script: str) 
 
 
 async def test_a_limit_on_cpu_time_ends_a_busy_process(runner: LocalRunner) -> None:
-    exit = await runner.run(sh("while :; do :; done"), {}, RunLimits(wall=20, cpu=1))
-    assert exit.code == -signal.SIGXCPU
-    assert exit.usage.cpu > 0.8
+    exit = await runner.run(sh("while :; do :; done"), {}, RunLimits(wall=20, cpu=0.5))
+    assert exit.stopped == "cpu_timeout"
+    assert exit.usage.cpu >= 0.5
+
+
+async def test_the_cpu_time_of_a_tree_is_what_is_limited(runner: LocalRunner) -> None:
+    """Many short children, each far below the limit, and a parent that only waits."""
+    script = "while :; do sh -c 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'; done"
+    exit = await runner.run(sh(script), {}, RunLimits(wall=20, cpu=0.4))
+    assert exit.stopped == "cpu_timeout"
+    assert exit.usage.wall < 15
+
+
+async def test_a_process_that_waits_uses_no_cpu_time(runner: LocalRunner) -> None:
+    exit = await runner.run(sh("sleep 0.7"), {}, RunLimits(wall=20, cpu=0.2))
+    assert (exit.stopped, exit.code) == (None, 0)
+
+
+HOLD = "head -c {0} /dev/zero | tail -c {0} | sleep {1} & wait"
+"""A pipeline in which tail holds bytes in memory while sleep reads nothing of them."""
+
+
+async def test_growth_beyond_what_was_expected_is_told_while_it_runs(runner: LocalRunner) -> None:
+    told: list[int] = []
+    hold = HOLD.format(80_000_000, 1)
+    exit = await runner.run(sh(hold), {}, RunLimits(wall=20, memory=40_000_000, grown=told.append))
+    assert exit.code == 0
+    assert told
+    assert min(told) > 40_000_000
+    assert told == sorted(told)
+    quiet: list[int] = []
+    await runner.run(sh("sleep 0.5"), {}, RunLimits(wall=20, memory=40_000_000, grown=quiet.append))
+    assert quiet == []
+
+
+async def test_the_peak_is_of_all_processes_together(runner: LocalRunner) -> None:
+    one = HOLD.format(50_000_000, 1)
+    exit = await runner.run(sh(f"({one}) & ({one}) & wait"), {}, RunLimits(wall=20))
+    assert 45_000_000 < exit.usage.max_rss < 80_000_000
+    assert exit.usage.peak > 95_000_000
+
+
+async def test_the_kernel_would_rather_kill_a_compiler_than_us(runner: LocalRunner) -> None:
+    exit = await runner.run(sh("sleep 0.1; cat /proc/self/oom_score_adj"), {}, LIMITS)
+    assert int(exit.stdout) > int(Path("/proc/self/oom_score_adj").read_text())
 
 
 async def test_a_grandchild_that_holds_the_pipe_does_not_hold_us(runner: LocalRunner) -> None:
@@ -117,9 +161,7 @@ async def test_what_cannot_start_says_why(runner: LocalRunner, tmp_path: Path) -
     assert (await runner.run(_executable(str(tmp_path / "plain")), {}, LIMITS)).errno in (8, 13)
 
 
-def _executable(path: str) -> object:
-    import dataclasses
-
+def _executable(path: str) -> Action:
     return dataclasses.replace(sh(""), executable=path)
 
 

@@ -192,13 +192,17 @@ async def test_the_callers_own_exception_leaves_the_session_as_it_is() -> None:
 
     gate = Gate()
     runner = FakeRunner(gate)
-    with pytest.raises(Mine):
+
+    async def use() -> None:
         async with session(runner) as compiler:
             with anyio.move_on_after(0.05):
                 await compiler.compile_result(request(0))
             await gate.entered.wait()
             async with compiler.as_completed([request(1)]):
                 raise Mine
+
+    with pytest.raises(Mine):
+        await use()
     assert runner.running == 0
 
 
@@ -215,6 +219,7 @@ async def test_closing_cancels_what_runs() -> None:
         await gate.entered.wait()
     assert gate.cancelled == 1
     [result] = outcomes
+    assert result.failure is not None
     assert result.failure.kind is FailureKind.CANCELLED
 
 

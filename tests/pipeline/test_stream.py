@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import anyio
 import pytest
 
-from teeny_async import CompileRequest, Kernel, RequestError
+from teeny_async import Compiler, CompileRequest, Kernel, RequestError
 from teeny_async.action import Action
 from teeny_async.result import Exit
 from teeny_async.testing import FakeRunner
@@ -74,13 +74,13 @@ async def test_results_come_as_they_are_ready() -> None:
     async def answer(action: Action) -> Exit:
         return await gate(action) if b"return 0;" in action.inputs[0].data() else OK
 
-    async with session(FakeRunner(answer)) as compiler:
-        async with compiler.as_completed([request(0), request(1), request(2)]) as results:
-            names = []
-            async for result in results:
-                names.append(result.request.kernel.name)
-                if len(names) == 2:
-                    gate.opened.set()
+    asked = [request(0), request(1), request(2)]
+    async with session(FakeRunner(answer)) as compiler, compiler.as_completed(asked) as results:
+        names = []
+        async for result in results:
+            names.append(result.request.kernel.name)
+            if len(names) == 2:
+                gate.opened.set()
     assert names[-1] == "k0"
 
 
@@ -122,11 +122,15 @@ async def test_leaving_early_leaves_a_compile_to_others_who_want_it() -> None:
 async def test_a_bad_request_ends_the_stream_after_the_results_before_it() -> None:
     bad = request(9, kernel=Kernel(name="bad", source="fn f() {}", language="rust"), params={"N": 1})
     seen = []
+
+    async def take(compiler: Compiler) -> None:
+        async with compiler.as_completed([request(0), request(1), bad, request(2)]) as results:
+            async for result in results:
+                seen.append(result.request.kernel.name)  # noqa: PERF401  # those before the error are wanted
+
     async with session(FakeRunner()) as compiler:
         with pytest.raises(RequestError, match="nothing reads N"):
-            async with compiler.as_completed([request(0), request(1), bad, request(2)]) as results:
-                async for result in results:
-                    seen.append(result.request.kernel.name)
+            await take(compiler)
     assert sorted(seen) == ["k0", "k1"]
 
 
@@ -143,9 +147,9 @@ async def test_an_error_of_the_callers_iterable_is_the_callers() -> None:
 
 async def test_duplicates_in_a_stream_share_or_hit() -> None:
     runner = FakeRunner()
-    async with session(runner) as compiler:
-        async with compiler.as_completed(request(number % 7) for number in range(5000)) as results:
-            count = len([None async for _ in results])
+    asked = (request(number % 7) for number in range(5000))
+    async with session(runner) as compiler, compiler.as_completed(asked) as results:
+        count = len([None async for _ in results])
     assert count == 5000
     assert len(runner.actions) == 7
 

@@ -276,7 +276,7 @@ def test_a_log_of_megabytes_is_parsed_at_its_ends_only() -> None:
         parsed.append(len(text))
         return diagnostics.clang_text(text)
 
-    verdict = judge(Action(argv=("cc",), executable="cc"), exit, tool="cc", parse=parse)
+    verdict = judge(ACTION, exit, tool="cc", parse=parse)
     assert isinstance(verdict, Failure)
     assert [each.message for each in verdict.diagnostics] == ["first", "last"]
     assert parsed[0] < 300_000

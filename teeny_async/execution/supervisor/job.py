@@ -70,9 +70,9 @@ class Job:
         self.status = -1
         self.stopped = "-"
         self.started = self.ended = 0.0
-        self.term_at = self.kill_at = self.give_up_at = float("inf")
+        self.term_at = self.kill_at = self.give_up_at = self.look_at = float("inf")
         self.cpu_user = self.cpu_system = 0.0
-        self.max_rss = 0
+        self.max_rss = self.peak = self.told = 0
         self.survivors = 0
 
     @property
@@ -80,7 +80,8 @@ class Job:
         return self.status != -1
 
     def next_time(self) -> float:
-        return min(self.term_at, self.kill_at, self.give_up_at)
+        """When it needs attention next, if nothing happens before."""
+        return min(self.term_at, self.kill_at, self.give_up_at, self.look_at)
 
     def signal(self, number: int) -> bool:
         """Signal the group; False when it is empty. Until its last member is reaped its id is not reused."""
@@ -101,6 +102,12 @@ class Job:
             self.kill_at = now + grace
             self.signal(signal.SIGTERM)
             self.signal(signal.SIGCONT)
+
+    def note_cpu_limit(self) -> None:
+        """It failed, over its CPU limit, between two looks: the kernel's own limit ended some part of it."""
+        used = self.cpu_user + self.cpu_system
+        if self.stopped == "-" and self.status and self.limits.cpu and used >= self.limits.cpu:
+            self.stopped = "cpu_timeout"
 
     def add_usage(self, usage: tuple[float, ...]) -> None:
         self.cpu_user += usage[0]

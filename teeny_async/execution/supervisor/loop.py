@@ -10,24 +10,22 @@ import errno
 import os
 import select
 import signal
-import struct
 import time
 
-from .job import READ_SIZE, Capture, Job
+from .folder import lay_out, remove
+from .job import Capture, Job
+from .outbox import Outbox
 from .system import (
     DEFAULT_SIGNALS,
     MAX_RSS_UNIT,
     children,
     group_of,
-    is_full,
     limit_cpu,
-    open_output,
-    read_exactly,
+    prefer_to_kill,
     remove_tree,
-    reset_peak_memory,
-    write_file,
 )
-from .wire import Facts, Limits, encode_facts, message_size, unpack
+from .watch import FIRST_LOOK, look_at
+from .wire import Facts, Limits, message_size, unpack
 
 REAP_DEADLINE = 5.0
 """Seconds that a group may take to vanish after SIGKILL; a process in uninterruptible sleep may."""
@@ -37,8 +35,6 @@ WATCH_INTERVAL = 1.0
 """Seconds between looks at whether the session's process still lives (its socket may be held open
 by a process that it forked)."""
 POLL_DYING = 0.01
-RESET_PEAK_ABOVE = 1 << 22
-"""Bytes of a reply after which our own peak is reset."""
 
 
 class Supervisor:
@@ -56,7 +52,7 @@ class Supervisor:
         self._by_id: dict[bytes, Job] = {}
         self._captures: dict[int, tuple[Job, Capture]] = {}
         self._incoming = bytearray()
-        self._replies: list[bytes] = []
+        self._outbox = Outbox(self._sock, root)
         self._poll = select.poll()
         self._poll.register(sock_fd, select.POLLIN)
         self._wake = self._watch_children()
@@ -87,7 +83,8 @@ class Supervisor:
                 elif fd in self._captures:
                     self._drain(fd)
             self._on_time(time.monotonic())
-            self._send_replies()
+            self._outbox.flush()
+            self._closing = self._closing or self._outbox.broken
         self.close()
 
     def _timeout(self) -> float:
@@ -125,29 +122,19 @@ class Supervisor:
 
     def _run(self, parts: list[bytes]) -> None:
         _, id, folder, executable, argv, env, inputs, outputs, limits = parts
-        wall, cpu, grace, capture, output = limits.split()
-        bounds = Limits(float(wall), float(cpu), float(grace), int(capture), int(output))
+        wall, cpu, grace, capture, output, memory = limits.split()
+        bounds = Limits(float(wall), float(cpu), float(grace), int(capture), int(output), int(memory))
         job = Job(id, os.path.join(self._root, folder), unpack(outputs) or [], bounds)
         try:
             try:
-                self._lay_out(job, unpack(inputs) or [])
+                lay_out(job, unpack(inputs) or [])
             except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
                 # Told apart from the same errors of the spawn, which say that the tool is missing.
                 raise OSError(errno.EIO, "scratch") from error
             self._spawn(job, executable, unpack(argv) or [], unpack(env) or [])
         except OSError as error:
-            self._remove(job)
-            self._reply(job, Facts(errno=error.errno or errno.EIO), b"", b"")
-
-    def _lay_out(self, job: Job, inputs: list[bytes]) -> None:
-        os.mkdir(job.folder, 0o700)
-        os.chdir(job.folder)
-        os.mkdir(b"tmp", 0o700)
-        for name, data in zip(inputs[::2], inputs[1::2], strict=True):
-            if b"/" in name:
-                os.makedirs(os.path.dirname(name), 0o700, exist_ok=True)
-            job.written.append(name)
-            write_file(name, data)
+            remove(job, self._root)
+            self._outbox.reply(job, Facts(errno=error.errno or errno.EIO))
 
     def _spawn(self, job: Job, executable: bytes, argv: list[bytes], env: list[bytes]) -> None:
         variables = dict(item.split(b"=", 1) for item in env)
@@ -173,8 +160,10 @@ class Supervisor:
         job.started = time.monotonic()
         if job.limits.wall:
             job.term_at = job.started + job.limits.wall
+        job.look_at = job.started + FIRST_LOOK
         if job.limits.cpu:
             limit_cpu(job.pid, job.limits.cpu)
+        prefer_to_kill(job.pid)
         self._jobs[job.pid] = job
         self._by_id[job.id] = job
         for capture in job.captures:
@@ -243,6 +232,9 @@ class Supervisor:
                 self._settle(job)
             if now >= job.give_up_at and job.pid in self._jobs:
                 self._finish(job, unreaped=1)
+        due = [job for job in self._jobs.values() if now >= job.look_at]
+        for job, held in look_at(due, now) if due else ():
+            self._outbox.tell([b"grown", job.id, b"%d" % held])
         if os.getppid() != self._parent:
             self._closing = True
 
@@ -258,6 +250,7 @@ class Supervisor:
                 self._poll.unregister(capture.fd)
             kept.append(capture.close())
             dropped += capture.dropped
+        job.note_cpu_limit()
         if job.survivors or job.stopped != "-" or not self._jobs:
             self._end_strays()
         facts = Facts(
@@ -270,68 +263,9 @@ class Supervisor:
             cpu_user=job.cpu_user,
             cpu_system=job.cpu_system,
             max_rss=job.max_rss * MAX_RSS_UNIT,
+            peak=max(job.peak, job.max_rss * MAX_RSS_UNIT),
         )
-        self._reply(job, facts, *kept)
-
-    def _reply(self, job: Job, facts: Facts, stdout: bytes = b"", stderr: bytes = b"") -> None:
-        """Send the exit and the outputs. They go from file to socket: their bytes never enlarge this process."""
-        files = [] if facts.errno else [open_output(job.folder, name, job.limits.output) for name in job.outputs]
-        missing = [str(index) for index, (fd, _) in enumerate(files) if fd < 0]
-        if missing or any(size == 0 for _, size in files) or facts.status:
-            facts = facts._replace(missing=",".join(missing) or "-", scratch_full=is_full(self._root))
-        head = [job.id, encode_facts(facts), stdout, stderr]
-        sizes = [len(part) for part in head] + [size for _, size in files]
-        header = struct.pack(f"<II{len(sizes)}I", 4 * (len(sizes) + 1) + sum(sizes), len(sizes), *sizes)
-        self._replies.append(b"".join((header, *head)))
-        for fd, size in files:
-            if fd < 0:
-                continue
-            if size < READ_SIZE:
-                self._replies.append(read_exactly(fd, size))
-            else:
-                self._send_replies()
-                self._send_file(fd, size)
-            os.close(fd)
-        self._remove(job)
-        if sum(sizes) > RESET_PEAK_ABOVE:
-            reset_peak_memory()
-
-    def _send_file(self, fd: int, size: int) -> None:
-        at = 0
-        while at < size and not self._closing:
-            try:
-                sent = os.sendfile(self._sock_fd, fd, at, min(size - at, 1 << 20))
-                if not sent:  # the file shrank under us: keep the length that was announced
-                    self._sock.sendall(bytes(size - at))
-                    return
-                at += sent
-            except OSError:
-                self._closing = True
-
-    def _send_replies(self) -> None:
-        if self._replies:
-            data = b"".join(self._replies)
-            self._replies.clear()
-            try:
-                self._sock.sendall(data)
-            except OSError:
-                self._closing = True
-
-    def _remove(self, job: Job) -> None:
-        """Remove the scratch folder: by name what we know of, by walking what we do not."""
-        try:
-            os.chdir(job.folder)
-            for name in {*job.written, *job.outputs}:
-                try:
-                    os.unlink(name)
-                except FileNotFoundError:
-                    pass
-            os.rmdir(b"tmp")
-            os.chdir(self._root)
-            os.rmdir(job.folder)
-        except OSError:
-            os.chdir(self._root)
-            remove_tree(job.folder)
+        self._outbox.reply(job, facts, *kept)
 
     def _end_strays(self) -> None:
         """Kill what left its group (a daemon of a compiler): a child of ours that belongs to no job."""

@@ -103,15 +103,32 @@ def children() -> list[int]:
 
 
 def limit_cpu(pid: int, seconds: float) -> None:
-    """SIGXCPU after `seconds` of CPU time in any one process of the job (Linux; elsewhere no limit)."""
+    """SIGXCPU for any one process of the job that is well over a limit of CPU seconds (Linux; elsewhere none).
+
+    Looking at the job ends it sooner and counts all its processes; this holds where a look comes too late.
+    """
     import resource
 
     if hasattr(resource, "prlimit"):
-        whole = max(1, int(seconds + 0.999))
+        whole = int(seconds) + 2
         try:
             resource.prlimit(pid, resource.RLIMIT_CPU, (whole, whole + 2))
         except ProcessLookupError:
             pass
+
+
+def prefer_to_kill(pid: int) -> None:
+    """When memory runs out, let the kernel kill this process before the session's (Linux)."""
+    try:
+        fd = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY)
+    except OSError:
+        return
+    try:
+        os.write(fd, b"%d" % KILL_FIRST)
+    except OSError:  # it has ended, or was made unkillable
+        pass
+    finally:
+        os.close(fd)
 
 
 def reset_peak_memory() -> None:
@@ -143,6 +160,8 @@ def close_inherited(keep: set[int]) -> None:
                 pass
 
 
+KILL_FIRST = 500
+"""Of 1000: as if a compiler held half of the machine's memory more than it does."""
 MAX_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes in a unit of ru_maxrss."""
 DEFAULT_SIGNALS = [getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ", "SIGINT", "SIGHUP", "SIGTERM")]

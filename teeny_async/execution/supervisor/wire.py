@@ -7,6 +7,7 @@ A message is a list of byte strings:
     to the supervisor    "run", id, folder, executable, argv, env, inputs (name, data, ...), outputs (names), limits
                          "kill", id
     to the session       id, facts, stdout, stderr, output...
+                         "grown", id, bytes               its processes hold more memory than `Limits.memory`
                          "", traceback                    it failed and is gone
 """
 
@@ -45,17 +46,25 @@ def message_size(data: bytes | bytearray, offset: int = 0) -> int:
 
 
 class Limits(NamedTuple):
-    """Seconds and bytes; 0 is no limit."""
+    """Seconds and bytes; 0 is no limit.
+
+    wall, cpu: of the whole job. memory: what it is expected to hold; more is told, not stopped.
+    """
 
     wall: float
     cpu: float
     grace: float
     capture: int
     output: int
+    memory: int = 0
 
 
 class Facts(NamedTuple):
-    """How a job ended, as it goes over the wire. status: a wait status, -1 when nothing was started."""
+    """How a job ended, as it goes over the wire.
+
+    status: a wait status, -1 when nothing was started or when it could not be had. max_rss: bytes, of the
+    largest process. peak: bytes, of all processes together at the fullest look.
+    """
 
     status: int = -1
     stopped: str = "-"
@@ -68,6 +77,7 @@ class Facts(NamedTuple):
     cpu_user: float = 0.0
     cpu_system: float = 0.0
     max_rss: int = 0
+    peak: int = 0
     missing: str = "-"
     """Indices of the outputs that are not there, joined by commas."""
 
@@ -78,5 +88,5 @@ def encode_facts(facts: Facts) -> bytes:
 
 def decode_facts(text: bytes) -> Facts:
     words = text.decode().split(" ")
-    kinds = (int, str, int, int, int, int, int, float, float, float, int, str)
+    kinds = (int, str, int, int, int, int, int, float, float, float, int, int, str)
     return Facts(*(kind(word) for kind, word in zip(kinds, words, strict=True)))
