@@ -1,0 +1,87 @@
+"""`teeny-async`: the group of commands, and what becomes of the errors that reach it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from teeny_async import __version__
+from teeny_async.cli.cache import cache
+from teeny_async.cli.compiling import compile_command, sweep
+from teeny_async.cli.doctor import doctor
+from teeny_async.errors import CacheError, RequestError
+
+REFUSED = 2
+BROKEN_PIPE = 141
+INTERRUPTED = 130
+
+
+class CommandLine(click.Group):
+    """A group whose commands return exit codes and raise the package's own errors."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, **extra)
+        sys.exit(self._exit_code(args, prog_name or "teeny-async", complete_var, **extra))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read our output has gone; the interpreter must not try to flush the rest to it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return BROKEN_PIPE
+        return code
+
+    def _exit_code(self, args: Sequence[str] | None, name: str, complete_var: str | None, **extra: Any) -> int:
+        try:
+            code = super().main(args, name, complete_var, False, **extra)
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except (RequestError, CacheError) as error:
+            _complain(str(error))
+            return REFUSED
+        except (click.Abort, KeyboardInterrupt):
+            click.echo(err=True)
+            return INTERRUPTED
+        except OSError as error:
+            _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            return 1
+        return code if isinstance(code, int) else 0
+
+
+def _complain(message: str) -> None:
+    click.echo(f"Error: {message}", err=True)
+
+
+@click.group(
+    cls=CommandLine,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 ok, 1 some compile failed, 2 usage and refused requests, 3 a toolchain is missing, "
+    "130 Ctrl-C, 143 SIGTERM.",
+)
+@click.version_option(__version__, prog_name="teeny-async")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Compile GPU and CPU kernels in bulk: many compilers at a time, each artifact made once."""
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+
+
+cli.add_command(compile_command)
+cli.add_command(sweep)
+cli.add_command(doctor)
+cli.add_command(cache)

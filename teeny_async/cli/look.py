@@ -1,0 +1,123 @@
+"""What `doctor` and `cache` find out about this machine. Nothing here creates a folder that is not there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from teeny_async.api import Compiler
+from teeny_async.errors import CacheError, RequestError
+from teeny_async.execution.machine import available_cpus, available_memory, cgroup_cpu_quota, cgroup_memory_limit
+from teeny_async.settings import Settings
+from teeny_async.store.base import Store
+from teeny_async.store.disk import DiskStore
+from teeny_async.store.memory import MemoryStore
+from teeny_async.toolchains.base import Driver, ToolNotFound
+from teeny_async.toolchains.registry import DRIVERS
+
+_ABSENT = {"entries": 0, "bytes": 0, "size_limit": None, "trouble": None}
+
+
+def cache_state(folder: Path) -> dict[str, Any]:
+    """The store's statistics, as plain data, with "exists"; "trouble" is why it cannot be used."""
+    state = {"location": str(folder), "exists": os.path.lexists(folder), **_ABSENT}
+    if not state["exists"]:
+        return state
+
+    async def look(store: DiskStore) -> dict[str, Any]:
+        return asdict(await store.stats())
+
+    try:
+        found = _with_store(folder, look)
+    except CacheError as error:
+        return {**state, "trouble": str(error)}
+    return state | {name: found[name] for name in _ABSENT}
+
+
+def clear_cache(folder: Path) -> int:
+    """Remove every entry; how many there were. Raises CacheError."""
+
+    async def clear(store: DiskStore) -> int:
+        return await store.clear()
+
+    cleared: int = _with_store(folder, clear)
+    return cleared
+
+
+def _with_store(folder: Path, action: Callable[[DiskStore], Awaitable[Any]]) -> Any:
+    async def call() -> Any:
+        store = DiskStore(folder)
+        await store.open(lambda operation, message: None)
+        try:
+            return await action(store)
+        finally:
+            await store.aclose()
+
+    return anyio.run(call)
+
+
+def toolchain_states(settings: Settings) -> list[dict[str, Any]]:
+    """Each toolchain as plain data: what was found, or the "problem" and so its cure."""
+
+    async def look_for_all(store: Store) -> list[dict[str, Any]]:
+        async with Compiler(store=store, settings=settings) as compiler:
+            return [await _toolchain_state(compiler, driver) for driver in DRIVERS.values()]
+
+    folder = settings.cache_dir
+    if folder.is_dir():
+        with contextlib.suppress(CacheError):
+            return anyio.run(look_for_all, DiskStore(folder))
+    return anyio.run(look_for_all, MemoryStore())
+
+
+async def _toolchain_state(compiler: Compiler, driver: Driver) -> dict[str, Any]:
+    state: dict[str, Any] = {
+        "name": driver.name,
+        "languages": sorted(driver.languages),
+        "emits": list(driver.emits),
+        "found": False,
+        "version": None,
+        "path": None,
+        "fingerprint": None,
+        "problem": None,
+    }
+    try:
+        found = await compiler.toolchain(driver)
+    except (ToolNotFound, RequestError) as error:
+        return {**state, "problem": str(error).removeprefix(f"{driver.name}: ")}
+    return {**state, "found": True, "version": found.version, "path": found.path, "fingerprint": found.fingerprint}
+
+
+def machine_state() -> dict[str, Any]:
+    """CPUs and memory as they will be used."""
+    return {
+        "jobs": available_cpus(),
+        "cpus": os.cpu_count(),
+        "cpu_quota": cgroup_cpu_quota(),
+        "memory_available": available_memory(),
+        "memory_limit": cgroup_memory_limit(),
+    }
+
+
+def scratch_state(settings: Settings) -> dict[str, Any]:
+    """Where compilers work, and how much room is there."""
+    parent = Path(settings.scratch_dir)
+    problem = None
+    if not parent.is_dir():
+        problem = f"{parent} is not a folder; set TMPDIR to one"
+    elif not os.access(parent, os.W_OK | os.X_OK):
+        problem = f"{parent} cannot be written to; set TMPDIR to a folder that can"
+    base = parent / f"teeny-async-{os.getuid()}"
+    return {
+        "location": str(base),
+        "free": shutil.disk_usage(parent).free if problem is None else None,
+        "sessions": len(list(base.glob("s-*"))) if problem is None else 0,
+        "problem": problem,
+    }

@@ -1,0 +1,53 @@
+"""Warnings and log records of the package, as notes for the person at the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_MOST = 20
+"""Different notes; a cache on a failing disk would otherwise write one for every result."""
+
+
+class Notes(logging.Handler):
+    """Says each thing once."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._note = note
+        self._said: set[str] = set()
+
+    def say(self, text: str) -> None:
+        if text in self._said or len(self._said) > _MOST:
+            return
+        self._said.add(text)
+        self._note(text if len(self._said) <= _MOST else "warning: there is more of this, which is left out")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record).removeprefix("teeny_async: ")
+        self.say(f"{'error' if record.levelno >= logging.ERROR else 'warning'}: {text}")
+
+
+@contextlib.contextmanager
+def notes_from_logging(note: Callable[[str], None]) -> Iterator[Notes]:
+    """Pass on what the package logs and warns of, instead of Python's own way to print it."""
+    notes = Notes(note)
+    logger = logging.getLogger("teeny_async")
+    propagate = logger.propagate
+    logger.addHandler(notes)
+    logger.propagate = False
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        notes.say(f"warning: {message}")
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = show
+            yield notes
+    finally:
+        logger.removeHandler(notes)
+        logger.propagate = propagate

@@ -1,0 +1,198 @@
+"""The options that `compile` and `sweep` share, and how their help is laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+Backend = Literal["asyncio", "trio"]
+Mode = Literal["normal", "cached_only", "refresh", "no_cache"]
+Format = Literal["text", "json", "jsonl"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What was said on the command line, checked as far as that goes without the compilers."""
+
+    kernels: Sequence[Path]
+    target_cpu: Sequence[str]
+    ptx_version: Sequence[str]
+    param: Sequence[str]
+    toolchain: str
+    emit: str | None
+    opt_level: int | str
+    flag: Sequence[str]
+    define: Sequence[str]
+    include: Sequence[str]
+    language: str | None
+    prelude: Path | None
+    entry_point: str | None
+    log_level: str | None
+    out: Path | None
+    format: Format
+    events: Path | None
+    quiet: bool
+    jobs: int | None
+    timeout: float | None
+    retries: int | None
+    fail_fast: bool
+    backend: Backend
+    mode: Mode
+    cache_dir: Path | None
+    all_rows: bool
+
+    @classmethod
+    def read(cls, values: dict[str, Any]) -> Options:
+        """From click's values. Raises UsageError for those that do not go together."""
+        as_json, as_lines = values.pop("json"), values.pop("jsonl")
+        if as_json and as_lines:
+            raise click.UsageError("--json and --jsonl do not go together.")
+        values["format"] = "json" if as_json else "jsonl" if as_lines else "text"
+        values["mode"] = _mode(values)
+        level = values["opt_level"]
+        values["opt_level"] = int(level) if level.isdigit() else level
+        values.setdefault("all_rows", False)
+        return cls(**values)
+
+
+def _mode(values: dict[str, Any]) -> Mode:
+    given = [name for name in ("cached_only", "refresh", "no_cache") if values.pop(name)]
+    if values["mode"] is not None:
+        given.append(values["mode"].replace("-", "_"))
+    if len(set(given)) > 1:
+        raise click.UsageError(f"these do not go together: {', '.join(dict.fromkeys(given))}.")
+    return cast("Mode", given[0] if given else "normal")
+
+
+SECTIONS = _KERNEL, _RUN, _CACHE, _OUTPUT = "What to compile", "How to run", "Cache", "Output"
+
+
+class SectionOption(click.Option):
+    """An option that knows the heading its help comes under."""
+
+    def __init__(self, *args: Any, section: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+
+
+class SectionCommand(click.Command):
+    """A command whose help has its options under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {section: [] for section in SECTIONS}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                sections[getattr(param, "section", _OUTPUT)].append(record)
+        for section, records in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(records)
+
+
+def _option(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
+    return click.option(*names, cls=SectionOption, section=section, **settings)
+
+
+_FILE = click.Path(path_type=Path)
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    _option(
+        *(_KERNEL, "--target-cpu", "-t"),
+        multiple=True,
+        metavar="CPU[,CPU...]",
+        help="Processors by their compilers' names: sm_90, sm_120+ptx87, gfx942, znver4, neoverse-v2, native. "
+        "Default: the compiler's own.",
+    ),
+    _option(
+        *(_KERNEL, "--ptx-version"),
+        multiple=True,
+        metavar="N[,N...]",
+        help="PTX versions to write for every NVIDIA target: 86 is 8.6.",
+    ),
+    _option(
+        *(_KERNEL, "--param", "-p"),
+        multiple=True,
+        metavar="NAME=V[,V...]",
+        help="Values for a `NAME` placeholder of the source, or a macro; every combination is compiled.",
+    ),
+    _option(
+        _KERNEL, "--toolchain", default="auto", show_default=True, metavar="NAME", help="zig, nvcc, rustc, teenyc."
+    ),
+    _option(
+        *(_KERNEL, "--emit"),
+        metavar="KIND",
+        help="ptx, cubin, object or asm. Default: PTX for NVIDIA, an object for CPUs.",
+    ),
+    _option(
+        *(_KERNEL, "--opt-level", "-O"),
+        type=click.Choice(["0", "1", "2", "3", "s", "z", "fast"]),
+        default="3",
+        show_default=True,
+        help="Optimisation level.",
+    ),
+    _option(_KERNEL, "--flag", multiple=True, metavar="FLAG", help="One more argument for the compiler; repeat it."),
+    _option(_KERNEL, "--define", "-D", multiple=True, metavar="NAME[=VALUE]", help="A macro of every compile."),
+    _option(_KERNEL, "--include", "-I", multiple=True, metavar="DIR", help="A folder to look for headers in."),
+    _option(
+        *(_KERNEL, "--language"),
+        type=click.Choice(["c", "cuda", "hip", "rust", "zig", "ttir"]),
+        help="Of all the kernels. Default: by their suffix.",
+    ),
+    _option(
+        _KERNEL, "--prelude", type=_FILE, metavar="FILE", help="Text to put in front of every kernel (teenyc's DSL)."
+    ),
+    _option(_KERNEL, "--entry-point", metavar="SYMBOL", help="A kernel that the output must have."),
+    _option(
+        *(_KERNEL, "--log-level"),
+        type=click.Choice(["error", "warn", "info", "debug", "trace"]),
+        help="teenyc's log, with the IR of every stage; written beside the outputs.",
+    ),
+    _option(
+        _RUN, "--jobs", "-j", type=click.IntRange(min=1), metavar="N", help="Compilers at a time. Default: the CPUs."
+    ),
+    _option(
+        *(_RUN, "--timeout"),
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Of one compile. Default: 600.",
+    ),
+    _option(
+        *(_RUN, "--retries"),
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Further attempts when the machine failed, not the kernel. Default: 3.",
+    ),
+    _option(_RUN, "--fail-fast", is_flag=True, help="Stop at the first failure."),
+    _option(_RUN, "--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", help="Event loop."),
+    _option(_CACHE, "--cached-only", is_flag=True, help="Compile nothing: what is not in the cache fails."),
+    _option(_CACHE, "--refresh", is_flag=True, help="Compile everything anew and keep it."),
+    _option(_CACHE, "--no-cache", is_flag=True, help="Neither read nor write the cache."),
+    _option(
+        *(_CACHE, "--mode"),
+        type=click.Choice(["normal", "cached_only", "refresh", "no_cache", "cached-only", "no-cache"]),
+        metavar="MODE",
+        help="normal, or one of the above by name.",
+    ),
+    _option(
+        *(_CACHE, "--cache-dir"),
+        type=_FILE,
+        metavar="DIR",
+        help="The cache folder. Default: see `teeny-async cache path`.",
+    ),
+    _option(_OUTPUT, "--out", "-o", type=_FILE, metavar="DIR", help="Folder to write the outputs into."),
+    _option(_OUTPUT, "--json", is_flag=True, help="One JSON object at the end."),
+    _option(_OUTPUT, "--jsonl", is_flag=True, help="One JSON object a line for each result, as they come."),
+    _option(_OUTPUT, "--events", type=_FILE, metavar="FILE", help="Write every event of the run there, as JSON lines."),
+    _option(_OUTPUT, "--quiet", "-q", is_flag=True, help="No progress, no summary."),
+)
+
+
+def compile_options(function: F) -> F:
+    """Give a command the KERNEL arguments and all the options above."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return click.argument("kernels", nargs=-1, required=True, type=_FILE, metavar="KERNEL...")(function)
