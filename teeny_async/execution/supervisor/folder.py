@@ -1,0 +1,37 @@
+"""A job's scratch folder: laid out before its compiler starts, removed once it is gone."""
+
+from __future__ import annotations
+
+import os
+
+from .job import Job
+from .system import remove_tree, write_file
+
+
+def lay_out(job: Job, inputs: list[bytes]) -> None:
+    """Make the folder and its files (name, data, ...), and work in it. Raises OSError."""
+    os.mkdir(job.folder, 0o700)
+    os.chdir(job.folder)
+    os.mkdir(b"tmp", 0o700)
+    for name, data in zip(inputs[::2], inputs[1::2], strict=True):
+        if b"/" in name:
+            os.makedirs(os.path.dirname(name), 0o700, exist_ok=True)
+        job.written.append(name)
+        write_file(name, data)
+
+
+def remove(job: Job, root: bytes) -> None:
+    """Remove the folder: by name what we know of, by walking what we do not."""
+    try:
+        os.chdir(job.folder)
+        for name in {*job.written, *job.outputs}:
+            try:
+                os.unlink(name)
+            except FileNotFoundError:
+                pass
+        os.rmdir(b"tmp")
+        os.chdir(root)
+        os.rmdir(job.folder)
+    except OSError:
+        os.chdir(root)
+        remove_tree(job.folder)

@@ -1,0 +1,111 @@
+"""Closures in the pipeline: which result a request would have now, and what a compile taught us.
+
+Everything that touches a file happens in a thread, for a whole batch at a time, on one snapshot.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio.to_thread
+
+from teeny_async.action import Action
+from teeny_async.closure import (
+    MAX_FILES,
+    Variant,
+    dump_manifest,
+    load_manifest,
+    must_be_absent,
+    read_depfile,
+    result_digest,
+    rustc_environment,
+    with_variant,
+)
+from teeny_async.execution.digests import FileDigests, Snapshot, changed_since, file_clock_ns
+from teeny_async.store.base import Store
+
+DEPFILE = "deps"
+"""Label of the output that says what was read. It is ours: no artifact has it."""
+_UNKEYED = frozenset({"HOME", "TMPDIR", "PATH"})
+"""Variables that differ from run to run or from machine to machine, and are in no key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a compile that read files taught: the key its result may be kept under, or why it may not."""
+
+    digest: str | None
+    why_not: str | None = None
+
+
+class Closures:
+    """The closures of a session's requests."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._digests = FileDigests()
+
+    async def result_digests(self, request_digests: Sequence[str]) -> list[str | None]:
+        """For each request key, the key of the result that it has with the files as they are; None: unknown."""
+        manifests = [load_manifest(await self._store.get_note(_note(digest))) for digest in request_digests]
+        if not any(manifests):
+            return [None] * len(manifests)
+        return await anyio.to_thread.run_sync(self._match_all, list(request_digests), manifests)
+
+    def _match_all(self, request_digests: list[str], manifests: list[list[Variant]]) -> list[str | None]:
+        snapshot = Snapshot(self._digests, file_clock_ns())
+        found: list[str | None] = []
+        for digest, variants in zip(request_digests, manifests, strict=True):
+            same = next((variant for variant in variants if variant.matches(snapshot)), None)
+            found.append(None if same is None else result_digest(digest, same))
+        return found
+
+    async def learn(self, request_digest: str, action: Action, depfile: bytes, began_ns: int) -> Lesson:
+        """Take up what a compile that began at `began_ns` (of `file_clock_ns`) read."""
+        text = depfile.decode("utf-8", "surrogateescape")
+        unkeyed = _UNKEYED.intersection(rustc_environment(text))
+        if unkeyed:
+            return Lesson(None, f"the source reads the environment variable {min(unkeyed)}, which is in no key")
+        variant = await anyio.to_thread.run_sync(self._observe, action, text, began_ns)
+        if isinstance(variant, str):
+            return Lesson(None, variant)
+        note = _note(request_digest)
+        known = load_manifest(await self._store.get_note(note))
+        await self._store.put_note(note, dump_manifest(with_variant(known, variant)))
+        return Lesson(result_digest(request_digest, variant))
+
+    def _observe(self, action: Action, text: str, began_ns: int) -> Variant | str:
+        """The closure of a compile, or why it has none that can be trusted."""
+        files = closure_files(action, read_depfile(text))
+        if len(files) > MAX_FILES:
+            return f"it read {len(files)} files, more than are worth watching"
+        snapshot = Snapshot(self._digests, file_clock_ns())
+        contents = {}
+        for path in files:
+            digest = snapshot.digest(path)
+            if digest is None or changed_since(path, began_ns):
+                return f"{path} changed while it was compiled"
+            contents[path] = digest
+        return Variant(contents, tuple(must_be_absent(files, action.search, snapshot.is_there)))
+
+
+def closure_files(action: Action, listed: Sequence[str]) -> list[str]:
+    """Absolute paths of the files read that were not ours: each once, links in folder names resolved."""
+    own = {item.name for item in action.inputs}
+    found: dict[str, None] = {}
+    for path in listed:
+        name = os.path.normpath(path)
+        if name in own:
+            continue
+        if not os.path.isabs(name):
+            if action.mirror is None:
+                continue
+            name = os.path.join(action.mirror, name)
+        found[os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name))] = None
+    return list(found)
+
+
+def _note(request_digest: str) -> str:
+    return f"closure:{request_digest}"
