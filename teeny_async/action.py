@@ -37,6 +37,10 @@ class Action:
     outputs: label -> file name; `required` are those without which there is no success.
     expect: what the outputs are checked against, by name ("cpu", "ptx_version", "entry_point"); keyed.
     capture_limit: bytes kept of stdout and of stderr, each.
+    depfile: name of a file, not an output, in which the tool says what it read; None when it can read
+        nothing but `inputs`. What it lists completes the key (see `teeny_async.closure`).
+    search: folders in which the tool looks for files, absolute, in order; for use with `depfile`.
+    mirror: a folder whose entries are linked into scratch, for a tool that looks beside its source.
     uncacheable: why the key would not cover what the tool reads; None when it does.
     """
 
@@ -50,4 +54,7 @@ class Action:
     required: Sequence[str] = ()
     expect: Mapping[str, str] = field(default_factory=FrozenMap)
     capture_limit: int = 1 << 20
+    depfile: str | None = None
+    search: Sequence[str] = ()
+    mirror: str | None = None
     uncacheable: str | None = None

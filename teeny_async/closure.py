@@ -139,6 +139,17 @@ def must_be_absent(files: Sequence[str], search: Sequence[str], exists: Callable
     return list(watched)
 
 
+def module_twins(files: Sequence[str]) -> list[str]:
+    """The other place of each Rust module, `m.rs` or `m/mod.rs`; a file that appears there is an error."""
+    twins = []
+    for path in files:
+        stem, suffix = os.path.splitext(path)
+        if suffix == ".rs":
+            folder, name = os.path.split(stem)
+            twins.append(folder + ".rs" if name == "mod" else os.path.join(stem, "mod.rs"))
+    return [path for path in twins if path not in files]
+
+
 def _root_of(path: str, roots: Sequence[str]) -> str | None:
     return next((root for root in roots if path == root or path.startswith(root.rstrip(os.sep) + os.sep)), None)
 

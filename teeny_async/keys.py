@@ -95,8 +95,9 @@ def components(stages: Sequence[tuple[Action, Toolchain]], digests: PartDigests)
         found.append((stage + "fingerprint", toolchain.fingerprint.encode()))
         found.append((stage + "argv", joined(action.argv)))
         found.append((stage + "env", joined(_pairs(sorted(action.env.items())))))
-        for item in action.inputs:
-            found.append((f"{stage}input {item.name}", b"".join([digests.of(part) for part in item.parts])))
+        found.extend(
+            (f"{stage}input {item.name}", b"".join([digests.of(part) for part in item.parts])) for item in action.inputs
+        )
         found.append((stage + "outputs", joined(_pairs(action.outputs.items()))))
         found.append((stage + "expect", joined(_pairs(sorted(action.expect.items())))))
     return found

@@ -69,6 +69,7 @@ class Exit:
     stopped: set when the end was our doing.
     stdout, stderr: what was kept of them; `dropped` counts the bytes that were over the cap.
     outputs: label -> bytes, for the files that were there.
+    depfile: what the tool said it read, where the action asked for it and it did.
     errno: of the failed spawn or scratch set-up when `code` is None, else of a failed read.
     survivors: processes of the group that outlived their leader and had to be stopped.
     scratch_full: the scratch file system had no free block or inode when the process ended.
@@ -81,6 +82,7 @@ class Exit:
     stderr: bytes = b""
     dropped: int = 0
     outputs: Mapping[str, bytes] = field(default_factory=FrozenMap)
+    depfile: bytes | None = None
     errno: int | None = None
     survivors: int = 0
     scratch_full: bool = False

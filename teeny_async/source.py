@@ -44,6 +44,8 @@ _C_READS_FILES = re.compile(
     """,
     re.VERBOSE,
 )
+_C_UNLISTED = re.compile(r"\b__has_(?:include|include_next|embed)\b | \b__(?:DATE|TIME|TIMESTAMP)__\b", re.VERBOSE)
+"""What a dependency file does not tell of: a question that was answered with no, and the clock."""
 _RUST_SUSPECT = ("include", ".inc", "env", "path", "mod")
 _RUST_READS_FILES = re.compile(
     r"""\b(?:include|include_str|include_bytes|option_env)\b
@@ -88,6 +90,16 @@ def files_read(language: str, *parts: str) -> str | None:
     Conservative: it only decides caching. Comments are left out.
     """
     return next((found for part in parts if part and (found := _reads(language, part))), None)
+
+
+def unlisted(language: str, *parts: str) -> str | None:
+    """The first construct of a source that a dependency file of the compiler would not tell of, or None."""
+    for part in parts:
+        code, strings = without_comments(language, part)
+        found = _ASM_READS_FILES.search(strings) or (_C_UNLISTED.search(code) if language in C_LIKE else None)
+        if found:
+            return found[0]
+    return None
 
 
 @functools.lru_cache(maxsize=64)

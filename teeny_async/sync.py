@@ -43,7 +43,7 @@ def _in_thread(function: Callable[[], Awaitable[T]], backend: str) -> T:
     def run() -> None:
         try:
             anyio.run(cancellable, backend=backend)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             errors.append(error)
         finally:
             started.set()

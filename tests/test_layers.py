@@ -16,9 +16,9 @@ import teeny_async
 PACKAGE = Path(teeny_async.__file__).parent
 LAYERS = (
     ("cli", "__main__"),
-    ("report", "files"),
+    ("report",),
     ("tuning",),
-    ("api", "testing", "sync"),
+    ("api", "testing", "sync", "files"),
     ("pipeline",),
     ("execution",),
     ("store",),

@@ -44,6 +44,7 @@ class Job:
     argv: Sequence[str]
     env: Mapping[str, str]
     inputs: Sequence[tuple[str, bytes]] = ()
+    mirror: str | None = None
     outputs: Sequence[str] = ()
     limits: Limits
     grown: Callable[[int], None] | None = None
@@ -153,6 +154,7 @@ class Supervised:
                 pack([os.fsencode(arg) for arg in job.argv]),
                 pack([os.fsencode(f"{key}={value}") for key, value in env.items()]),
                 pack(files),
+                os.fsencode(job.mirror or ""),
                 pack([os.fsencode(file) for file in job.outputs]),
                 b"%f %f %f %d %d %d" % job.limits,
             ]

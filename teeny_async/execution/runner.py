@@ -85,7 +85,8 @@ class LocalRunner:
             argv=action.argv,
             env={**action.neutral, **action.env},
             inputs=[*((item.name, item.data()) for item in action.inputs), *chained.items()],
-            outputs=tuple(action.outputs.values()),
+            mirror=action.mirror,
+            outputs=(*action.outputs.values(), *([action.depfile] if action.depfile else [])),
             limits=Limits(
                 wall=limits.wall or 0,
                 cpu=limits.cpu or 0,
@@ -113,6 +114,7 @@ class LocalRunner:
             stderr=reply.stderr,
             dropped=facts.dropped,
             outputs=FrozenMap(present),
+            depfile=reply.outputs[-1] if action.depfile and reply.outputs else None,
             errno=facts.errno or None,
             survivors=facts.survivors,
             scratch_full=bool(facts.scratch_full),

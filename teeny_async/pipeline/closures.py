@@ -17,6 +17,7 @@ from teeny_async.closure import (
     Variant,
     dump_manifest,
     load_manifest,
+    module_twins,
     must_be_absent,
     read_depfile,
     result_digest,
@@ -26,8 +27,6 @@ from teeny_async.closure import (
 from teeny_async.execution.digests import FileDigests, Snapshot, changed_since, file_clock_ns
 from teeny_async.store.base import Store
 
-DEPFILE = "deps"
-"""Label of the output that says what was read. It is ours: no artifact has it."""
 _UNKEYED = frozenset({"HOME", "TMPDIR", "PATH"})
 """Variables that differ from run to run or from machine to machine, and are in no key."""
 
@@ -62,8 +61,10 @@ class Closures:
             found.append(None if same is None else result_digest(digest, same))
         return found
 
-    async def learn(self, request_digest: str, action: Action, depfile: bytes, began_ns: int) -> Lesson:
+    async def learn(self, request_digest: str, action: Action, depfile: bytes | None, began_ns: int) -> Lesson:
         """Take up what a compile that began at `began_ns` (of `file_clock_ns`) read."""
+        if depfile is None:
+            return Lesson(None, "the compiler did not say what it read")
         text = depfile.decode("utf-8", "surrogateescape")
         unkeyed = _UNKEYED.intersection(rustc_environment(text))
         if unkeyed:
@@ -88,7 +89,8 @@ class Closures:
             if digest is None or changed_since(path, began_ns):
                 return f"{path} changed while it was compiled"
             contents[path] = digest
-        return Variant(contents, tuple(must_be_absent(files, action.search, snapshot.is_there)))
+        absent = must_be_absent(files, action.search, snapshot.is_there)
+        return Variant(contents, (*absent, *(module_twins(files) if action.mirror else ())))
 
 
 def closure_files(action: Action, listed: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from functools import partial
 import anyio
 
 from teeny_async.events import Event, Retried, Started
+from teeny_async.execution.digests import file_clock_ns
 from teeny_async.execution.runner import RunLimits, Runner
 from teeny_async.failures import POLICIES
 from teeny_async.frozen import FrozenMap
@@ -88,7 +89,11 @@ class Pilot:
                 action = stage.driver.chain(action, made.outputs)
                 chained = {name: made.outputs[label] for name, label in action.chained.items()}
             began = time.monotonic()
+            if action.depfile is not None:
+                flight.reading_since = file_clock_ns()
             exit = await self.runner.run(action, chained, limits)
+            if action.depfile is not None:
+                flight.depfile = exit.depfile
             self.tally.ran(exit.usage, time.monotonic() - began)
             total = total + exit.usage
             outcome = stage.driver.judge(action, exit)

@@ -30,11 +30,16 @@ class Flight:
     """One compile under way.
 
     outcome: set when it has landed; `bug` instead, when the pipeline itself failed.
+    abandoned: everyone left before that.
+    reads_files: its compiler reads files of the machine. reading_since: when it began to (nanoseconds of
+        `file_clock_ns`); who comes later may see other files, and does not board. depfile: what it read.
+    followers: flights of those who came later; they set out when this one has landed.
     """
 
     __slots__ = (
-        *("_passengers", "_withdraw", "attempts", "bug", "key", "log_level", "outcome", "queued_at", "ran"),
-        *("request", "scope", "source", "started_at", "timings", "uncached", "usage"),
+        *("_passengers", "_withdraw", "abandoned", "attempts", "bug", "depfile", "followers", "key", "log_level"),
+        *("outcome", "queued_at", "ran", "reading_since", "reads_files", "request", "scope", "source", "started_at"),
+        *("timings", "uncached", "usage"),
     )
 
     def __init__(self, request: CompileRequest, key: CacheKey, now: float) -> None:
@@ -52,6 +57,11 @@ class Flight:
         self.started_at = 0.0
         self.ran = 0.0
         self.scope: anyio.CancelScope | None = None
+        self.abandoned = False
+        self.reads_files = False
+        self.reading_since: int | None = None
+        self.depfile: bytes | None = None
+        self.followers: list[Flight] = []
         self._withdraw: Callable[[], None] | None = None
         self._passengers: list[tuple[Passenger, Any]] = []
 
@@ -124,6 +134,7 @@ class FlightTable:
         """A passenger gives up waiting; the last one out cancels the flight."""
         if not flight.has_landed and flight.leave(passenger):
             self.remove(flight)
+            flight.abandoned = True
             flight.cancel()
 
     def all(self) -> list[Flight]:

@@ -38,11 +38,13 @@ class Booking(NamedTuple):
     """What a request needs until its compile starts. The plan itself, which holds the kernel's text, is
     made again then: a hundred thousand waiting requests must not hold a hundred thousand texts.
 
-    uncacheable: why the result must not be kept; None when it may.
+    uncacheable: why the result must not be kept; None when it may. reads_files: the key is complete only
+    together with what the compiler reads (see `teeny_async.closure`).
     """
 
     key: CacheKey
     uncacheable: str | None
+    reads_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +142,9 @@ class Planner:
         raise ToolNotFound("; ".join(missing))
 
     def _drivers(self, request: CompileRequest) -> Sequence[Driver]:
-        if isinstance(request.toolchain, Driver):
-            return (request.toolchain,)
         language = request.kernel.language
+        if isinstance(request.toolchain, Driver):
+            return (_that_takes(request.toolchain, request),)
         if request.toolchain == "auto":
             found: Sequence[Driver] = candidates(language)
             if not found:
@@ -150,11 +152,7 @@ class Planner:
                     f"kernel {request.kernel.name!r}: no toolchain compiles {language}; name one of yours"
                 )
             return found
-        driver = driver_named(request.toolchain)
-        if language not in driver.languages:
-            takes = ", ".join(sorted(driver.languages)) or "no kernels by itself"
-            raise RequestError(f"kernel {request.kernel.name!r}: toolchain {driver.name} takes {takes}, not {language}")
-        return (driver,)
+        return (_that_takes(driver_named(request.toolchain), request),)
 
     def _plan_with(self, driver: Driver, request: CompileRequest) -> Plan:
         toolchain = self._known_toolchain(driver)
@@ -166,7 +164,8 @@ class Planner:
             tool = self._known_toolchain(assembler)
             stages.append(Stage(assembler, tool, assembler.plan(request, target, tool)))
         key = request_key(_runs(stages), self._digests, partial(self._components, request))
-        return Plan(stages, target, Booking(key, stages[0].action.uncacheable))
+        action = stages[0].action
+        return Plan(stages, target, Booking(key, action.uncacheable, action.depfile is not None))
 
     def _components(self, request: CompileRequest) -> Sequence[Component]:
         return components(_runs(self.plan(request).stages), self._digests)
@@ -190,3 +189,12 @@ class Planner:
 
 def _runs(stages: Sequence[Stage]) -> list[tuple[Action, Toolchain]]:
     return [(stage.action, stage.toolchain) for stage in stages]
+
+
+def _that_takes(driver: Driver, request: CompileRequest) -> Driver:
+    """The driver, if it takes the request's language; else RequestError."""
+    language = request.kernel.language
+    if language not in driver.languages:
+        takes = ", ".join(sorted(driver.languages)) or "no kernels by itself"
+        raise RequestError(f"kernel {request.kernel.name!r}: toolchain {driver.name} takes {takes}, not {language}")
+    return driver

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Literal, Protocol
@@ -20,6 +20,7 @@ import anyio
 import anyio.lowlevel
 
 from teeny_async.events import CacheFault, Event, Finished, Queued, ToolchainFound
+from teeny_async.execution.digests import file_clock_ns
 from teeny_async.execution.runner import Runner
 from teeny_async.execution.tasks import ServiceGroup
 from teeny_async.failures import FailureKind
@@ -27,6 +28,7 @@ from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest
 from teeny_async.pipeline.admission import Admission, Ticket
 from teeny_async.pipeline.batch import Batch
+from teeny_async.pipeline.closures import Closures
 from teeny_async.pipeline.flying import Pilot
 from teeny_async.pipeline.inflight import Flight, FlightTable, Passenger
 from teeny_async.pipeline.planning import Booking, Plan, Planner, Unlearned
@@ -88,6 +90,7 @@ class Session:
         self._lookups_wanted = anyio.Event()
         self._tally = Tally(self._jobs, time.monotonic())
         self._planner = Planner(self._host, self._on_found)
+        self._closures = None if self._store is None else Closures(self._store)
         self._pilot = Pilot(
             runner=self._runner,
             admission=self._admission,
@@ -198,15 +201,19 @@ class Session:
         """
         if self._group is None:
             raise RuntimeError("the session is not open: use it inside `async with Compiler(...) as compiler:`")
-        flight = self._flights.get(booking.key, request.log_level)
-        if flight is not None:
-            flight.board(passenger, tag)
-            return flight
+        under_way = self._flights.get(booking.key, request.log_level)
+        if under_way is not None and under_way.reading_since is None:
+            under_way.board(passenger, tag)
+            return under_way
         flight = Flight(request, booking.key, time.monotonic())
         flight.uncached = booking.uncacheable
+        flight.reads_files = booking.reads_files
         self._flights.insert(flight)
         flight.board(passenger, tag)
-        self._dispatch(flight)
+        if under_way is not None:
+            under_way.followers.append(flight)
+        else:
+            self._dispatch(flight)
         return flight
 
     def leave(self, flight: Flight, passenger: Passenger) -> None:
@@ -269,10 +276,33 @@ class Session:
             while self._lookups:
                 batch = self._lookups[:LOOKUPS_PER_HOP]
                 del self._lookups[:LOOKUPS_PER_HOP]
-                assert self._store is not None
-                entries = await self._store.get_many([flight.key.digest for flight in batch])
-                for flight, entry in zip(batch, entries, strict=True):
-                    self._looked_up(flight, entry)
+                await self._look_up([flight for flight in batch if not flight.reads_files])
+                await self._look_up_readers([flight for flight in batch if flight.reads_files])
+
+    async def _look_up(self, flights: Sequence[Flight]) -> None:
+        await self._look_up_as([(flight, flight.key.digest) for flight in flights])
+
+    async def _look_up_readers(self, flights: Sequence[Flight]) -> None:
+        """For what reads files: first which result it has with the files as they are, then that."""
+        if not flights:
+            return
+        now = file_clock_ns()
+        for flight in flights:
+            flight.reading_since = now
+        assert self._closures is not None
+        digests = await self._closures.result_digests([flight.key.digest for flight in flights])
+        await self._look_up_as([(f, digest) for f, digest in zip(flights, digests, strict=True) if digest is not None])
+        for flight, digest in zip(flights, digests, strict=True):
+            if digest is None:
+                self._looked_up(flight, None)
+
+    async def _look_up_as(self, wanted: Sequence[tuple[Flight, str]]) -> None:
+        if not wanted:
+            return
+        assert self._store is not None
+        entries = await self._store.get_many([digest for _, digest in wanted])
+        for (flight, _), entry in zip(wanted, entries, strict=True):
+            self._looked_up(flight, entry)
 
     def _looked_up(self, flight: Flight, entry: Entry | None) -> None:
         if entry is not None and _serves(entry, flight.log_level):
@@ -282,8 +312,10 @@ class Session:
             self._miss(flight)
 
     def _miss(self, flight: Flight) -> None:
-        if self._flights.get(flight.key, flight.log_level) is not flight:
-            return  # everyone left while it was looked up
+        if flight.abandoned:  # while it was looked up
+            self._send_followers(flight)
+            return
+        flight.reading_since = None  # its compiler has not begun
         if self._mode == "cached_only":
             message = f"{flight.request.kernel.name}: not in the cache (key {flight.key.digest[:16]})"
             self._land(flight, Failure(kind=FailureKind.NOT_CACHED, message=message))
@@ -316,6 +348,7 @@ class Session:
             logger.exception("teeny_async: internal error")
             self._flights.remove(flight)
             flight.crash(bug, time.monotonic())
+            self._send_followers(flight)
         finally:
             if ticket.running:
                 self._admission.release(ticket)
@@ -327,11 +360,35 @@ class Session:
         if self._store is None or self._mode == "no_cache" or flight.uncached or isinstance(outcome, Failure):
             return
         with anyio.CancelScope(shield=True):
-            await self._store.put(flight.key.digest, Entry(outcome, _info(flight, plan)))
+            digest = await self._result_digest(flight, plan)
+            if digest is not None:
+                await self._store.put(digest, Entry(outcome, _info(flight, plan)))
+
+    async def _result_digest(self, flight: Flight, plan: Plan) -> str | None:
+        """The key to keep a result under; None, and the reason in `flight.uncached`, when it may not be kept."""
+        if not flight.reads_files:
+            return flight.key.digest
+        assert self._closures is not None
+        assert flight.reading_since is not None
+        lesson = await self._closures.learn(
+            flight.key.digest, plan.stages[0].action, flight.depfile, flight.reading_since
+        )
+        flight.uncached = lesson.why_not
+        return lesson.digest
 
     def _land(self, flight: Flight, outcome: Artifact | Failure) -> None:
         self._flights.remove(flight)
         flight.land(outcome, time.monotonic())
+        self._send_followers(flight)
+
+    def _send_followers(self, flight: Flight) -> None:
+        """Those who came too late to see the files that this flight saw now look for themselves."""
+        followers, flight.followers = flight.followers, []
+        for follower in followers:
+            if follower.abandoned:
+                self._send_followers(follower)
+            elif not follower.has_landed:
+                self._dispatch(follower)
 
     async def _note_probes(self) -> None:
         if self._store is not None and self._mode != "cached_only":

@@ -94,7 +94,7 @@ class ResultStream:
             else:
                 for request in self._requests:
                     await self._take_in(request)
-        except Exception as error:  # a request that cannot be planned, or the caller's iterable itself
+        except Exception as error:  # noqa: BLE001 - a request that cannot be planned, or the caller's iterable itself
             self._error = error
         finally:
             self._fed = True

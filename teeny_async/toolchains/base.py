@@ -8,7 +8,7 @@ from how a process ended. It runs nothing by itself; what it needs to know of th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -131,11 +131,3 @@ def check_emit(driver: Driver, request: CompileRequest, allowed: Sequence[str], 
         raise RequestError(
             f"toolchain {driver.name} cannot emit {request.emit!r} for {target}; it can emit {', '.join(allowed)}"
         )
-
-
-def refuse_flags(driver: Driver, flags: Sequence[str], reserved: Iterable[str]) -> None:
-    """Raise RequestError for a flag that would take an action's inputs or outputs out of our hands."""
-    for flag in flags:
-        for prefix in reserved:
-            if flag == prefix or (prefix.endswith("=") and flag.startswith(prefix)):
-                raise RequestError(f"toolchain {driver.name}: flag {flag!r} is ours to set; use the request's fields")

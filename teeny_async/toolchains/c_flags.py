@@ -1,14 +1,17 @@
-"""Flags of the C-like compilers that reach beyond the source: refused, or compiled uncached."""
+"""What the C-like compilers read beyond the source: followed by a dependency file, or compiled uncached."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from teeny_async.errors import RequestError
 from teeny_async.model import Kernel
-from teeny_async.source import Rendered, files_read
+from teeny_async.source import Rendered, files_read, unlisted
 from teeny_async.toolchains.base import Driver
+from teeny_async.toolchains.options import DEPFILE
 
 _OURS = re.compile(
     r"""-o.* | -x.* | -[cSE] | -M.* | --                               # what is read, what is written
@@ -41,19 +44,45 @@ def define_args(rendered: Rendered) -> list[str]:
     return [f"-D{name}={value}" for name, value in rendered.defines]
 
 
-def include_args(kernel: Kernel) -> list[str]:
-    return [f"-I{folder}" for folder in kernel.include_dirs]
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a compile reads beyond its source.
+
+    files: whether it reads any, in a way that its dependency file tells of. own, builtin: the folders it
+    looks in, the kernel's and then the compiler's.
+    uncacheable: why the key cannot cover what it reads; None when it can.
+    """
+
+    files: bool = False
+    own: tuple[str, ...] = ()
+    builtin: tuple[str, ...] = ()
+    uncacheable: str | None = None
+
+    @property
+    def search(self) -> tuple[str, ...]:
+        return (*self.own, *self.builtin)
+
+    def args(self) -> list[str]:
+        if not self.files:
+            return []
+        folders = [*(f"-I{folder}" for folder in self.own), *(f"-isystem{folder}" for folder in self.builtin)]
+        return ["-MD", "-MF", DEPFILE, *folders]
 
 
-def why_uncacheable(kernel: Kernel, rendered: Rendered, flags: Sequence[str]) -> str | None:
-    """Why the key would not cover everything the compiler reads; None when it does."""
-    found = files_read(kernel.language, kernel.prelude, rendered.text)
-    if found:
-        return f"the source has {found!r}: what it stands for is not in the key"
+NOTHING_READ = Reading()
+
+
+def reading(kernel: Kernel, rendered: Rendered, flags: Sequence[str], builtin: Sequence[str] = ()) -> Reading:
+    """What a C-like kernel reads. builtin: folders of the compiler's own headers, looked in last."""
     for flag in flags:
         if _READS_FILES.match(flag):
-            return f"flag {flag!r} can read a file that is not in the key"
+            return Reading(uncacheable=f"flag {flag!r} can read a file that is not in the key")
     for macro in (*(value for _, value in rendered.defines), *flags):
         if ("__" in macro or ".inc" in macro) and (found := files_read(kernel.language, macro)):
-            return f"a macro has {found!r}: what it stands for is not in the key"
-    return None
+            return Reading(uncacheable=f"a macro has {found!r}: what it stands for is not in the key")
+    if files_read(kernel.language, kernel.prelude, rendered.text) is None:
+        return NOTHING_READ
+    own, system = (tuple(os.path.realpath(folder) for folder in folders) for folders in (kernel.include_dirs, builtin))
+    found = unlisted(kernel.language, kernel.prelude, rendered.text)
+    why = f"the source has {found!r}: what it stands for is not in the key" if found else None
+    return Reading(files=True, own=own, builtin=system, uncacheable=why)

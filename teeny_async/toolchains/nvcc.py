@@ -19,9 +19,9 @@ from teeny_async.source import render
 from teeny_async.target import Target
 from teeny_async.toolchains import diagnostics
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
-from teeny_async.toolchains.c_flags import define_args, include_args, refuse_ours, why_uncacheable
+from teeny_async.toolchains.c_flags import define_args, reading, refuse_ours
 from teeny_async.toolchains.expect import check, expectations
-from teeny_async.toolchains.options import check_opt_level, refuse_log
+from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
 from teeny_async.toolchains.ptxas import with_metrics
 from teeny_async.toolchains.verdict import judge
 
@@ -115,9 +115,9 @@ class Nvcc(Driver):
         refuse_ours(self, request.flags)
         emit = request.emit or "ptx"
         rendered = render(request)
-        uncacheable = why_uncacheable(kernel, rendered, (*request.flags, *_user_flags(toolchain)))
+        read = reading(kernel, rendered, (*request.flags, *_user_flags(toolchain)))
         argv = ["nvcc", *_MODE[emit], *([f"-arch={target.cpu}"] if target.cpu else []), f"-O{request.opt_level}"]
-        argv += ["--threads", "1", *define_args(rendered), *(include_args(kernel) if uncacheable else [])]
+        argv += ["--threads", "1", *define_args(rendered), *read.args()]
         argv += [*request.flags, "kernel.cu", "-o", f"kernel.{emit}"]
         return Action(
             argv=tuple(argv),
@@ -128,7 +128,9 @@ class Nvcc(Driver):
             outputs=FrozenMap({emit: f"kernel.{emit}"}),
             required=(emit,),
             expect=expectations(kernel, target),
-            uncacheable=uncacheable,
+            depfile=DEPFILE if read.files else None,
+            search=read.search,
+            uncacheable=read.uncacheable,
         )
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:

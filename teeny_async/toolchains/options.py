@@ -8,6 +8,9 @@ from teeny_async.errors import RequestError
 from teeny_async.model import CompileRequest
 from teeny_async.toolchains.base import Driver
 
+DEPFILE = "kernel.d"
+"""The file in which a compiler says what it read."""
+
 
 def check_opt_level(driver: Driver, request: CompileRequest, allowed: Sequence[int | str]) -> None:
     """Raise RequestError for an optimisation level that the compiler does not have."""

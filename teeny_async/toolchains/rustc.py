@@ -6,6 +6,7 @@ target. `--emit=asm` is PTX for nvptx64 (`--emit=obj` would be LLVM bitcode, wit
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +17,12 @@ from teeny_async.errors import RequestError
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
-from teeny_async.source import files_read, render
+from teeny_async.source import files_read, render, unlisted
 from teeny_async.target import Target, host_triple
 from teeny_async.toolchains import diagnostics, rustup
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
 from teeny_async.toolchains.expect import check, expectations
-from teeny_async.toolchains.options import check_opt_level, refuse_log
+from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
 from teeny_async.toolchains.verdict import judge
 
 _OURS = re.compile(
@@ -81,7 +82,12 @@ class Rustc(Driver):
         _refuse_ours(self, request.flags)
         text = render(request).text
         output = "kernel" + _SUFFIX[emit]
-        argv = ["rustc", "kernel.rs", f"-Copt-level={request.opt_level}", f"--emit={_EMIT[emit]}", "-o", output]
+        reads = files_read("rust", kernel.prelude, text)
+        argv = ["rustc", "kernel.rs", f"-Copt-level={request.opt_level}"]
+        # With -o, dependency information would take the output's name for itself.
+        argv += (
+            [f"--emit={_EMIT[emit]}={output},dep-info={DEPFILE}"] if reads else [f"--emit={_EMIT[emit]}", "-o", output]
+        )
         argv += [f"--target={target.triple}", "--crate-type=lib", "-Ccodegen-units=1", "-Coverflow-checks=off"]
         argv += [f"-Ctarget-cpu={target.cpu}"] if target.cpu else []
         features = [*([f"+ptx{target.ptx_version}"] if target.ptx_version else []), *target.features]
@@ -96,6 +102,8 @@ class Rustc(Driver):
             outputs=FrozenMap({emit: output}),
             required=(emit,),
             expect=expectations(kernel, target, ptx_version=target.ptx_version),
+            depfile=DEPFILE if reads else None,
+            mirror=os.path.realpath(kernel.include_dirs[0]) if reads and kernel.include_dirs else None,
             uncacheable=why_uncacheable(kernel, text, request),
         )
 
@@ -142,7 +150,7 @@ def _refuse_ours(driver: Driver, flags: Sequence[str]) -> None:
 
 def why_uncacheable(kernel: Kernel, text: str, request: CompileRequest) -> str | None:
     """Why the key would not cover everything rustc reads; None when it does."""
-    found = files_read("rust", kernel.prelude, text)
+    found = unlisted("rust", kernel.prelude, text)
     if found:
         return f"the source has {found!r}: what it stands for is not in the key"
     reader = _READS_FILES.search(" ".join(request.flags))

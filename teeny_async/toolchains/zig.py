@@ -25,9 +25,9 @@ from teeny_async.target import Target, host_triple
 from teeny_async.target_names import PTX_MINIMUM
 from teeny_async.toolchains import diagnostics
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
-from teeny_async.toolchains.c_flags import define_args, include_args, refuse_ours, why_uncacheable
+from teeny_async.toolchains.c_flags import define_args, reading, refuse_ours
 from teeny_async.toolchains.expect import check, expectations
-from teeny_async.toolchains.options import check_opt_level, refuse_log
+from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
 from teeny_async.toolchains.verdict import judge
 
 DEFAULT_PTX_VERSION = 88
@@ -70,18 +70,17 @@ class Zig(Driver):
         refuse_ours(self, request.flags)
         rendered = render(request)
         source, output = "kernel" + _SUFFIX[kernel.language], "kernel" + _OUTPUT_SUFFIX[emit]
-        uncacheable = why_uncacheable(kernel, rendered, request.flags)
+        read = reading(kernel, rendered, request.flags, [str(Path(toolchain.path).parent / "lib" / "include")])
         argv = [
             "zig",
             "clang",
             *self._target_args(kernel.language, target),
             "-fno-crash-diagnostics",
             "--no-default-config",
+            "-fdebug-compilation-dir=.",  # -g would write the scratch folder's name into the output
         ]
         argv += [f"-O{request.opt_level}", *define_args(rendered)]
-        if uncacheable:  # only a source that reads files needs to be told where they are
-            argv += [*include_args(kernel), f"-isystem{Path(toolchain.path).parent / 'lib' / 'include'}"]
-        argv += [*request.flags, _MODE[emit], source, "-o", output]
+        argv += [*read.args(), *request.flags, _MODE[emit], source, "-o", output]
         return Action(
             argv=tuple(argv),
             executable=toolchain.path,
@@ -90,7 +89,9 @@ class Zig(Driver):
             outputs=FrozenMap({emit: output}),
             required=(emit,),
             expect=expectations(kernel, target, ptx_version=_ptx_version(target) if emit == "ptx" else None),
-            uncacheable=uncacheable,
+            depfile=DEPFILE if read.files else None,
+            search=read.search,
+            uncacheable=read.uncacheable,
         )
 
     def _emit(self, request: CompileRequest, target: Target) -> str:

@@ -21,7 +21,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,33 +139,41 @@ async def open_journal(folder: Path, run: Mapping[str, Any], *, resume: bool) ->
     Raises RequestError for a journal that is there without `resume`, that belongs to another run, or that another
     process is writing, and OSError.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / NAME
-    with _only_writer(path) as data:
-        record = read(data)
-        if data and not resume:
-            raise RequestError(f"{path} is there already: go on with it (resume), or name another folder")
-        if record.run is not None:
-            _check_same(record.run, run, path)
-        elif data.strip() and not record.torn:
-            raise RequestError(f"{path} is not the journal of a tuning run")
+    with _only_writer(folder) as data:
+        path = folder / NAME
+        record = _checked(read(data), data, run, path, resume)
         if record.torn:
             os.truncate(path, record.sound)
+        stack = contextlib.AsyncExitStack()
         with anyio.CancelScope(shield=True):
-            async with open_streamed(path, "ab") as file:
-                journal = Journal(file, path, record)
-                kind = "run" if record.run is None else "resume"
-                await journal.append({"type": kind, "time": time.time(), **run})
-                try:
-                    with anyio.CancelScope(shield=False):
-                        yield journal
-                finally:
-                    await journal.sync()
+            file = await stack.enter_async_context(open_streamed(path, "ab"))
+        try:
+            journal = Journal(file, path, record)
+            kind = "run" if record.run is None else "resume"
+            await journal.append({"type": kind, "time": time.time(), **run})
+            yield journal
+        finally:
+            with anyio.CancelScope(shield=True):
+                await stack.aclose()
+                await anyio.to_thread.run_sync(_fsync, path)
+
+
+def _checked(record: Record, data: bytes, run: Mapping[str, Any], path: Path, resume: bool) -> Record:
+    """The record, if this run may go on with it. Raises RequestError."""
+    if data and not resume:
+        raise RequestError(f"{path} is there already: go on with it (resume), or name another folder")
+    if record.run is not None:
+        _check_same(record.run, run, path)
+    elif record.sound:
+        raise RequestError(f"{path} is not the journal of a tuning run")
+    return record
 
 
 @contextlib.contextmanager
-def _only_writer(path: Path) -> Any:
-    """The file's content, under a lock that dies with this process."""
+def _only_writer(folder: Path) -> Iterator[bytes]:
+    """The journal's content, under a lock that dies with this process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / NAME
     with open(path, "ab+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

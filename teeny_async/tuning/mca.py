@@ -12,11 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from teeny_async.action import Action, Input
+from teeny_async.errors import RequestError
 from teeny_async.execution.runner import RunLimits, Runner
+from teeny_async.model import CompileRequest
+from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.target import Target
-from teeny_async.toolchains.base import BASE_ENV, Host
+from teeny_async.toolchains.base import BASE_ENV, Driver, Host, Toolchain, ToolNotFound
 
 ITERATIONS = 100
 _NAMES = ("llvm-mca", *(f"llvm-mca-{version}" for version in range(30, 12, -1)))
@@ -87,27 +91,39 @@ def read_cycles(text: str) -> float | None:
     return int(cycles[1]) / int(trips[1]) if cycles and trips and int(trips[1]) else None
 
 
-class Mca:
-    """One llvm-mca, found and asked what it knows."""
+class McaFinder(Driver):
+    """Finds the newest llvm-mca there is; it compiles nothing."""
 
-    def __init__(self, path: str, version: str, runner: Runner) -> None:
-        self._path = path
-        self._runner = runner
-        self._known: dict[str, frozenset[str]] = {}
-        self.version = version
+    name = "llvm-mca"
+    languages = frozenset()
 
-    @classmethod
-    async def find(cls, host: Host, runner: Runner) -> Mca | None:
-        """The newest one installed; None when there is none."""
+    async def find(self, host: Host) -> Toolchain:
         found: list[tuple[int, str, str]] = []
         for path in dict.fromkeys(path for name in _NAMES if (path := host.which(name))):
             probe = await host.run([path, "--version"])
             if match := re.search(r"LLVM version (\d+)(\S*)", probe.text):
                 found.append((int(match[1]), path, f"llvm-mca {match[1]}{match[2]}"))
         if not found:
-            return None
+            raise ToolNotFound("llvm-mca: not installed; run: apt-get install llvm")
         _, path, version = max(found)
-        return cls(path, version, runner)
+        fingerprint = await host.fingerprint(self.name, version, {"llvm-mca": Path(path)})
+        return Toolchain(name=self.name, path=path, version=version, fingerprint=fingerprint)
+
+    def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
+        raise RequestError("llvm-mca compiles nothing")
+
+    def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
+        raise NotImplementedError
+
+
+class Mca:
+    """One llvm-mca that was found. version: for people."""
+
+    def __init__(self, tool: Toolchain, runner: Runner) -> None:
+        self._path = tool.path
+        self._runner = runner
+        self._known: dict[str, frozenset[str]] = {}
+        self.version = tool.version
 
     async def refusal(self, target: Target) -> str | None:
         """Why it cannot say anything about a target; None when it can."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from teeny_async.frozen import FrozenMap
 from teeny_async.result import CompileResult
@@ -98,7 +98,7 @@ class Verdict:
         for name in ("config", "facts", "compile", "measurement"):
             fields[name] = FrozenMap(fields.get(name) or {})
         objective_named(fields["objective"])
-        return cls(**cast("dict[str, Any]", fields))
+        return cls(**fields)
 
 
 def compile_record(result: CompileResult, toolchain: str, started: float, ended: float) -> dict[str, Any]:

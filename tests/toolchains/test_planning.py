@@ -93,14 +93,14 @@ def test_an_emit_that_is_refused_is_explained() -> None:
             ("zig", "sm_90", "c"),
             (
                 "zig clang -target nvptx64-nvidia-cuda -nogpulib -march=sm_90 --cuda-path=/nonexistent "
-                "--cuda-feature=+ptx88 -fno-crash-diagnostics --no-default-config -O3 -S kernel.c -o kernel.ptx"
+                "--cuda-feature=+ptx88 -fno-crash-diagnostics --no-default-config -fdebug-compilation-dir=. -O3 -S kernel.c -o kernel.ptx"
             ),
         ),
         (
             ("zig", "sm_120+ptx87", "cuda"),
             (
                 "zig clang -x cuda --cuda-device-only -nocudalib -nocudainc --cuda-gpu-arch=sm_120 "
-                "--cuda-path=/nonexistent --cuda-feature=+ptx87 -fno-crash-diagnostics --no-default-config "
+                "--cuda-path=/nonexistent --cuda-feature=+ptx87 -fno-crash-diagnostics --no-default-config -fdebug-compilation-dir=. "
                 "-O3 -S kernel.cu -o kernel.ptx"
             ),
         ),
@@ -108,28 +108,28 @@ def test_an_emit_that_is_refused_is_explained() -> None:
             ("zig", "gfx942", "hip"),
             (
                 "zig clang -x hip --cuda-device-only -nogpulib -nogpuinc --offload-arch=gfx942 "
-                "-fno-crash-diagnostics --no-default-config -O3 -S kernel.hip -o kernel.s"
+                "-fno-crash-diagnostics --no-default-config -fdebug-compilation-dir=. -O3 -S kernel.hip -o kernel.s"
             ),
         ),
         (
             ("zig", "gfx942", "c"),
             (
                 "zig clang -target amdgcn-amd-amdhsa -nogpulib -mcpu=gfx942 "
-                "-fno-crash-diagnostics --no-default-config -O3 -c kernel.c -o kernel.o"
+                "-fno-crash-diagnostics --no-default-config -fdebug-compilation-dir=. -O3 -c kernel.c -o kernel.o"
             ),
         ),
         (
             ("zig", "znver4+avx512f", "c"),
             (
                 "zig clang -target x86_64-unknown-linux-gnu -march=znver4 -Xclang -target-feature -Xclang +avx512f "
-                "-fno-crash-diagnostics --no-default-config -O3 -c kernel.c -o kernel.o"
+                "-fno-crash-diagnostics --no-default-config -fdebug-compilation-dir=. -O3 -c kernel.c -o kernel.o"
             ),
         ),
         (
             ("zig", "sifive-x280", "c"),
             (
                 "zig clang -target riscv64-unknown-linux-gnu -mcpu=sifive-x280 "
-                "-fno-crash-diagnostics --no-default-config -O3 -c kernel.c -o kernel.o"
+                "-fno-crash-diagnostics --no-default-config -fdebug-compilation-dir=. -O3 -c kernel.c -o kernel.o"
             ),
         ),
         (
@@ -197,7 +197,11 @@ def test_only_a_source_that_reads_files_is_told_where_they_are() -> None:
     reading = plan("zig", "znver4", "c", '#include "a.h"', include_dirs=("/kernels", "/more"))
     assert [arg for arg in reading.argv if arg.startswith("-I")] == ["-I/kernels", "-I/more"]
     assert "-isystem/opt/lib/include" in reading.argv
-    assert reading.uncacheable == "the source has '#include': what it stands for is not in the key"
+    assert reading.uncacheable is None
+    assert (reading.depfile, tuple(reading.search)) == ("kernel.d", ("/kernels", "/more", "/opt/lib/include"))
+    assert "-MD -MF kernel.d" in " ".join(reading.argv)
+    asked = plan("zig", "znver4", "c", '#include "a.h"\n#if __has_include("b.h")\n#endif')
+    assert asked.uncacheable == "the source has '__has_include': what it stands for is not in the key"
 
 
 def test_nvcc_passes_on_the_flags_of_its_environment() -> None:
@@ -292,11 +296,16 @@ def test_a_macro_that_reads_the_clock_or_a_file_makes_it_uncacheable(value: str)
     assert plan("zig", "znver4", "c", "int n = N;", params={"N": "__LINE__"}).uncacheable is None
 
 
-def test_a_prelude_that_reads_files_makes_it_uncacheable() -> None:
+def test_rust_that_reads_files_is_followed_by_rustc_and_not_by_teenyc() -> None:
+    """teenyc takes no flag that would make it say what it read."""
+    for options in ({"prelude": "mod x;\n"}, {"source": 'include!("a");'}):
+        assert plan("teenyc", "sm_90", "rust", **options).uncacheable
+        followed = plan("rustc", "sm_90", "rust", include_dirs=("/kernels",), **options)
+        assert (followed.uncacheable, followed.depfile, followed.mirror) == (None, "kernel.d", "/kernels")
+        assert "--emit=asm=kernel.ptx,dep-info=kernel.d" in followed.argv
     for tool in ("rustc", "teenyc"):
-        assert plan(tool, "sm_90", "rust", prelude="mod x;\n").uncacheable
-        assert plan(tool, "sm_90", "rust", 'include!("a");').uncacheable
-        assert plan(tool, "sm_90", "rust", prelude="mod x {}\n").uncacheable is None
+        plain = plan(tool, "sm_90", "rust", prelude="mod x {}\n")
+        assert (plain.uncacheable, plain.depfile, plain.mirror) == (None, None, None)
 
 
 # -- other options ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from teeny_async.frozen import FrozenMap
 from teeny_async.result import Exit
 from teeny_async.target_names import PTX_MINIMUM
 from teeny_async.testing import FakeHost, FakeRunner
+from teeny_async.toolchains.base import ToolNotFound
 from teeny_async.tuning import amd, mca
 from teeny_async.tuning.expressions import constraint, evaluate, names_in
 from teeny_async.tuning.facts import facts, launch_bound
@@ -161,14 +162,14 @@ async def test_mca_says_what_it_does_not_know() -> None:
     listed = b"  znver3  - Select the znver3 processor.\n"
     summary = b"Iterations:        100\nTotal Cycles:      1700\n"
     runner = FakeRunner(lambda action: Exit(code=0, stdout=listed if "-mcpu=help" in action.argv else summary))
-    tool = await mca.Mca.find(host, runner)
-    assert tool is not None
+    tool = mca.Mca(await mca.McaFinder().find(host), runner)
     assert tool.version == "llvm-mca 14.0.6"
     assert await tool.refusal(Target.parse("znver3")) is None
     assert await tool.refusal(Target.parse("znver5")) == "llvm-mca 14.0.6 does not know znver5; a newer LLVM may"
     assert await tool.cycles(X86_ASM, Target.parse("znver3")) == 1.0
     assert await tool.cycles("k:\n\tretq\n", Target.parse("znver3")) is None
-    assert await mca.Mca.find(FakeHost(), runner) is None
+    with pytest.raises(ToolNotFound):
+        await mca.McaFinder().find(FakeHost())
 
 
 def test_objectives_by_name() -> None:

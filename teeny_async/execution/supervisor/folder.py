@@ -8,8 +8,11 @@ from .job import Job
 from .system import remove_tree, write_file
 
 
-def lay_out(job: Job, inputs: list[bytes]) -> None:
-    """Make the folder and its files (name, data, ...), and work in it. Raises OSError."""
+def lay_out(job: Job, inputs: list[bytes], mirror: bytes) -> None:
+    """Make the folder and its files (name, data, ...), and work in it. Raises OSError.
+
+    mirror: a folder whose entries are linked beside the files, but for those of the same names.
+    """
     os.mkdir(job.folder, 0o700)
     os.chdir(job.folder)
     os.mkdir(b"tmp", 0o700)
@@ -18,6 +21,11 @@ def lay_out(job: Job, inputs: list[bytes]) -> None:
             os.makedirs(os.path.dirname(name), 0o700, exist_ok=True)
         job.written.append(name)
         write_file(name, data)
+    if mirror:
+        for name in os.listdir(mirror):
+            if name != b"tmp" and name not in job.written:
+                os.symlink(os.path.join(mirror, name), name)
+                job.written.append(name)
 
 
 def remove(job: Job, root: bytes) -> None:

@@ -121,13 +121,13 @@ class Supervisor:
             del self._incoming[:at]
 
     def _run(self, parts: list[bytes]) -> None:
-        _, id, folder, executable, argv, env, inputs, outputs, limits = parts
+        _, id, folder, executable, argv, env, inputs, mirror, outputs, limits = parts
         wall, cpu, grace, capture, output, memory = limits.split()
         bounds = Limits(float(wall), float(cpu), float(grace), int(capture), int(output), int(memory))
         job = Job(id, os.path.join(self._root, folder), unpack(outputs) or [], bounds)
         try:
             try:
-                lay_out(job, unpack(inputs) or [])
+                lay_out(job, unpack(inputs) or [], mirror)
             except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
                 # Told apart from the same errors of the spawn, which say that the tool is missing.
                 raise OSError(errno.EIO, "scratch") from error

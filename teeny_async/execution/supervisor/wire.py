@@ -4,7 +4,7 @@ A message is a list of byte strings:
 
     total length u32 | count u32 | count * length u32 | the strings      (little-endian)
 
-    to the supervisor    "run", id, folder, executable, argv, env, inputs (name, data, ...), outputs (names), limits
+    to the supervisor    "run", id, folder, executable, argv, env, inputs (name, data, ...), mirror, outputs (names), limits
                          "kill", id
     to the session       id, facts, stdout, stderr, output...
                          "grown", id, bytes               its processes hold more memory than `Limits.memory`

@@ -1,0 +1,193 @@
+"""`best.json`: the winners of a run with their artifacts, and `load_best`, which needs no compiler.
+
+    <run>/best.json                    the winner of each kernel on each target
+    <run>/artifacts/<digest>.<label>   its outputs, checked by their digest when they are read
+
+    best = load_best("run")                        # for the device that this program runs on
+    best = load_best("run", device="sm_90")
+    module = load(best.artifact["cubin"])
+
+A device gets the winner for its own architecture. Where there is none, a CUDA device may take one of the same
+generation with a smaller number (NVIDIA: a cubin for 8.0 runs on 8.6), or the PTX of any smaller one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from teeny_async.errors import RequestError
+from teeny_async.frozen import FrozenMap
+from teeny_async.tuning.verdict import SCHEMA, Verdict
+
+NAME = "best.json"
+FOLDER = "artifacts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """A winner. resolved: the target with nothing left open. artifact: label -> bytes. verdict: how it was found."""
+
+    kernel: str
+    target: str
+    resolved: str
+    config: Mapping[str, Any]
+    value: float
+    objective: str
+    artifact: Mapping[str, bytes]
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Winner:
+    """What `write` is given. tied: configurations that are as good. outputs: label -> bytes."""
+
+    verdict: Verdict
+    resolved: str
+    triple: str
+    outputs: Mapping[str, bytes]
+    tied: int = 0
+
+
+def files(winners: Iterable[Winner]) -> dict[str, bytes]:
+    """What to write into a run's folder: name -> content."""
+    contents: dict[str, bytes] = {}
+    entries = []
+    for winner in winners:
+        outputs = {}
+        for label, data in winner.outputs.items():
+            digest = hashlib.sha256(data).hexdigest()
+            name = f"{FOLDER}/{digest[:24]}.{re.sub(r'[^a-z0-9]', '_', label)}"
+            contents[name] = data
+            outputs[label] = {"file": name, "sha256": digest, "bytes": len(data)}
+        entries.append({**_entry(winner), "outputs": outputs})
+    contents[NAME] = json.dumps({"schema": SCHEMA, "best": entries}, indent=1).encode() + b"\n"
+    return contents
+
+
+def _entry(winner: Winner) -> dict[str, Any]:
+    verdict = winner.verdict
+    return {
+        "kernel": verdict.kernel,
+        "target": verdict.target,
+        "resolved": winner.resolved,
+        "triple": winner.triple,
+        "config": dict(verdict.config),
+        "objective": verdict.objective,
+        "estimate": verdict.estimate,
+        "value": verdict.value,
+        "unit": verdict.goal.unit,
+        "tied": winner.tied,
+        "verdict": verdict.to_dict(),
+    }
+
+
+def load_best(path: str | Path, device: str | None = None, kernel: str | None = None) -> Best:
+    """The winner for a device, with its artifact. path: a run's folder, or its best.json.
+
+    device: "sm_90", "gfx942", "znver4", a target as it was tuned for; None is what this program runs on: the
+    first CUDA device if there is one that a winner is for, else this CPU.
+
+    Raises RequestError for a file that is none of ours or was changed, LookupError when no winner fits the device
+    (it lists those there are).
+    """
+    path = Path(path)
+    path = path / NAME if path.is_dir() else path
+    entries = [entry for entry in read_entries(path) if kernel in (None, entry["kernel"])]
+    entry = choose(entries, [device] if device is not None else own_devices(), platform.machine(), device is None)
+    if entry is None:
+        known = ", ".join(f"{entry['kernel']} for {entry['target']}" for entry in entries) or "nothing"
+        raise LookupError(f"{path}: no winner for {device or 'this machine'}; it has {known}")
+    outputs = {label: _content(path.parent / output["file"], output) for label, output in entry["outputs"].items()}
+    return Best(
+        kernel=entry["kernel"],
+        target=entry["target"],
+        resolved=entry["resolved"],
+        config=FrozenMap(entry["config"]),
+        value=entry["value"],
+        objective=entry["objective"],
+        artifact=FrozenMap(outputs),
+        verdict=Verdict.from_dict(entry["verdict"]),
+    )
+
+
+def read_entries(path: Path) -> list[dict[str, Any]]:
+    """The winners in a best.json, as plain data. Raises RequestError."""
+    try:
+        data = json.loads(path.read_bytes())
+        if data["schema"] > SCHEMA:
+            raise RequestError(f"{path} is of version {data['schema']}; this teeny_async reads up to {SCHEMA}")
+        return list(data["best"])
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise RequestError(f"{path} is no best.json of a tuning run") from None
+
+
+def choose(entries: Iterable[dict[str, Any]], devices: Iterable[str], machine: str, own: bool) -> dict[str, Any] | None:
+    """The entry for the first of `devices` that has one. own: this machine's CPU will do as well."""
+    entries = list(entries)
+    for device in devices:
+        exact = [entry for entry in entries if device in (entry["target"], _cpu(entry["resolved"]), entry["resolved"])]
+        near = [entry for entry in entries if _runs_on(entry, device)]
+        for found in (exact, sorted(near, key=lambda entry: -_sm(_cpu(entry["resolved"])))):
+            if found:
+                return found[0]
+    if own:
+        local = [entry for entry in entries if _arch(entry) == machine]
+        native = [entry for entry in local if entry["target"].startswith("native")]
+        if len(native or local) == 1:
+            return (native or local)[0]
+    return None
+
+
+def own_devices() -> list[str]:
+    """`sm_...` of the first CUDA device, by the driver itself; empty where there is none."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return []
+    device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    if cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0):
+        return []
+    for value, attribute in ((major, 75), (minor, 76)):  # COMPUTE_CAPABILITY_MAJOR, _MINOR
+        if cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device):
+            return []
+    return [f"sm_{major.value}{minor.value}"]
+
+
+def _runs_on(entry: Mapping[str, Any], device: str) -> bool:
+    have, want = _cpu(entry["resolved"]), _sm(device)
+    if not want or not re.fullmatch(r"sm_\d+", have) or _sm(have) > want:
+        return False
+    return "ptx" in entry["outputs"] or _sm(have) // 10 == want // 10
+
+
+def _sm(name: str) -> int:
+    match = re.fullmatch(r"sm_(\d+)[af]?", name)
+    return int(match[1]) if match else 0
+
+
+def _cpu(target: str) -> str:
+    return target.partition("@")[0].partition("+")[0]
+
+
+def _arch(entry: Mapping[str, Any]) -> str:
+    return str(entry["triple"]).partition("-")[0]
+
+
+def _content(path: Path, output: Mapping[str, Any]) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror}") from None
+    if hashlib.sha256(data).hexdigest() != output["sha256"]:
+        raise RequestError(f"{path} was changed since the run wrote it")
+    return data

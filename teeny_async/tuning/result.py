@@ -1,0 +1,196 @@
+"""`TuneResult`: what a tuning run found, for programs, spreadsheets and notebooks. Pure."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from teeny_async.frozen import FrozenMap
+from teeny_async.tuning.space import Config
+from teeny_async.tuning.verdict import SCHEMA, Verdict
+
+Place = tuple[str, str]
+"""(kernel, target), by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneResult:
+    """verdicts: all of them, in the order they came. folder: of the run; None when it kept none.
+
+    elapsed: seconds, of all parts of the run. notes: what could not be had, and why.
+    stats: compile seconds, measure seconds, counts by status and by source.
+    """
+
+    verdicts: Sequence[Verdict]
+    folder: Path | None = None
+    elapsed: float = 0.0
+    notes: Sequence[str] = ()
+    stats: Mapping[str, Any] = field(default_factory=FrozenMap)
+
+    @property
+    def places(self) -> list[Place]:
+        """Kernel and target of each search, in order."""
+        return list(dict.fromkeys((verdict.kernel, verdict.target) for verdict in self.verdicts))
+
+    def ranked(self, target: str | None = None, kernel: str | None = None) -> list[Verdict]:
+        """The verdicts with a value, best first; of one target, of one kernel, where they are named.
+
+        A configuration counts with its best founded verdict: confirmed before searched, full before partial.
+        """
+        return ranked(
+            verdict
+            for verdict in self.verdicts
+            if target in (None, verdict.target) and kernel in (None, verdict.kernel)
+        )
+
+    def top(self, count: int = 5, target: str | None = None, kernel: str | None = None) -> list[Verdict]:
+        return self.ranked(target, kernel)[:count]
+
+    def best(self, target: str | None = None, kernel: str | None = None) -> Verdict:
+        """The winner. Raises LookupError when nothing has a value."""
+        found = self.ranked(target, kernel)
+        if not found:
+            raise LookupError(f"no configuration has a value for {target or 'any target'}")
+        return found[0]
+
+    def ties(self, target: str | None = None, kernel: str | None = None) -> list[Verdict]:
+        """The winner and all that cannot be told from it: within the objective's tolerance, or, where it was
+        measured, with spreads that overlap."""
+        return tied(self.ranked(target, kernel))
+
+    def to_json(self) -> str:
+        """Everything, as one JSON object."""
+        best = {}
+        for kernel, target in self.places:
+            if found := self.ranked(target, kernel):
+                best[f"{kernel} {target}"] = found[0].to_dict()
+        data = {"schema": SCHEMA, "best": best, "verdicts": [verdict.to_dict() for verdict in self.verdicts]}
+        data |= {"elapsed": self.elapsed, "notes": list(self.notes), "stats": dict(self.stats)}
+        return json.dumps(data, indent=1)
+
+    def to_csv(self) -> str:
+        """One row for each verdict; params and facts in columns of their own."""
+        rows = self.rows()
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue()
+
+    def to_pandas(self) -> Any:
+        """A DataFrame of the rows of `to_csv`. Needs pandas."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The verdicts as flat mappings."""
+        return [_row(verdict) for verdict in self.verdicts]
+
+    def _repr_html_(self) -> str:
+        """The winners, as a table for notebooks."""
+        head = "<tr><th>kernel</th><th>target</th><th>best</th><th>value</th><th>objective</th><th>tied</th></tr>"
+        rows = []
+        for kernel, target in self.places:
+            found = self.ranked(target, kernel)
+            cells = [kernel, target, "-", "-", "-", "-"]
+            if found:
+                best, count = found[0], len(tied(found))
+                cells[2:] = [config_text(best.config), value_text(best), best.goal.label, str(count - 1)]
+            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        return f"<table>{head}{''.join(rows)}</table>"
+
+
+def ranked(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The best founded verdict of each configuration, the best first; those without a value are left out.
+
+    Where some were measured in full, the ones that were not come after them: less was spent on them because
+    they were worse.
+    """
+    founded: dict[tuple[str, str, Config], Verdict] = {}
+    for verdict in verdicts:
+        if verdict.value is None:
+            continue
+        name = (verdict.kernel, verdict.target, verdict.config)
+        known = founded.get(name)
+        if known is None or _weight(verdict) > _weight(known):
+            founded[name] = verdict
+    return sorted(founded.values(), key=lambda verdict: (verdict.fidelity < 1.0, *verdict.order))
+
+
+def tied(found: Sequence[Verdict]) -> list[Verdict]:
+    """Of ranked verdicts, the first and those that are as good."""
+    if not found:
+        return []
+    best = found[0]
+    return [verdict for verdict in found if verdict is best or _as_good(best, verdict)]
+
+
+def _as_good(best: Verdict, other: Verdict) -> bool:
+    if best.value is None or other.value is None or other.fidelity < best.fidelity:
+        return False
+    if best.goal.ties(best.value, other.value):
+        return True
+    if best.spread is None or other.spread is None:
+        return False
+    return best.spread[0] <= other.spread[1] and other.spread[0] <= best.spread[1]
+
+
+def _weight(verdict: Verdict) -> tuple[bool, float]:
+    return verdict.phase == "confirm", verdict.fidelity
+
+
+def _row(verdict: Verdict) -> dict[str, Any]:
+    measured = verdict.measurement
+    return {
+        "kernel": verdict.kernel,
+        "target": verdict.target,
+        **verdict.config,
+        "status": verdict.status,
+        "objective": verdict.objective,
+        "estimate": verdict.estimate,
+        "value": verdict.value,
+        "p20": measured.get("p20"),
+        "p80": measured.get("p80"),
+        "fidelity": verdict.fidelity,
+        "phase": verdict.phase,
+        "source": verdict.compile.get("source"),
+        "compile_seconds": verdict.compile.get("seconds"),
+        "device": measured.get("device"),
+        **{f"fact_{name}": value for name, value in verdict.facts.items()},
+        "failure": verdict.failure and f"{verdict.failure.get('kind')}: {verdict.failure.get('message')}",
+        "at": verdict.at,
+    }
+
+
+def config_text(config: Mapping[str, Any]) -> str:
+    """As in "TILE=32 ROWS=4"."""
+    return " ".join(f"{name}={value}" for name, value in config.items()) or "(no params)"
+
+
+def value_text(verdict: Verdict) -> str:
+    """The value with its unit, and the spread of a measured one."""
+    if verdict.value is None:
+        return "-"
+    text = number_text(verdict.value, verdict.goal.unit)
+    if verdict.spread is not None:
+        low, high = verdict.spread
+        text += f" ({number_text(low, verdict.goal.unit)} to {number_text(high, verdict.goal.unit)})"
+    return text
+
+
+def number_text(value: float, unit: str) -> str:
+    """As in "1.24 ms", "96 registers", "0.75"."""
+    if unit == "s":
+        for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")):
+            if abs(value) >= factor or name == "ns":
+                return f"{value / factor:.3g} {name}"
+    shown = f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e9 else f"{value:.3g}"
+    return f"{shown} {unit}".strip()
