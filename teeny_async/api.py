@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from teeny_async.errors import RequestError
-from teeny_async.execution.machine import available_cpus
+from teeny_async.execution.machine import available_cpus, memory_left, memory_size
 from teeny_async.execution.probe import MachineHost, ProbeMemory
 from teeny_async.execution.runner import LocalRunner, Runner
 from teeny_async.model import CompileRequest
 from teeny_async.pipeline.retry import RetryPolicy
-from teeny_async.pipeline.session import Mode, OnEvent, Session
+from teeny_async.pipeline.rules import Mode, Rules
+from teeny_async.pipeline.session import OnEvent, Session
 from teeny_async.result import CompileResult
 from teeny_async.settings import Settings
 from teeny_async.store.base import Store
@@ -23,6 +24,9 @@ from teeny_async.sync import run_sync
 
 DEFAULT_TIMEOUT = 600.0
 """Wall seconds of one compile where nothing else is said: nothing hangs for ever."""
+
+SLOW_AFTER = 60.0
+"""Seconds after which a compile is told of as slow, where nothing else is said."""
 
 Backend = Literal["asyncio", "trio"]
 
@@ -38,7 +42,16 @@ class Compiler(Session):
 
     store: a `Store`, or the folder of one; None is the user's own cache folder (TEENY_ASYNC_CACHE_DIR).
     jobs: compilers at a time; None is the CPUs this process may use.
+    memory_limit: bytes that compilers may be expected to hold together ("2GiB", or a number); None is what
+        the machine and its control groups leave. What each will hold is learned from those before it.
     retry: see `RetryPolicy`. timeout: wall seconds of a run, where the request sets none; None is no limit.
+    cpu_timeout: the same in seconds of CPU, of a compiler and all its children (Linux).
+    adaptive_timeout: a factor; a run may also take no longer than so many times what nine of ten compiles by
+        its toolchain for its target took, in this and earlier sessions, once there are enough of them; never
+        less than 10 s.
+    slow_after: seconds after which a compile that still runs is told of, by an event; None: never.
+    failure_ttl: seconds for which a refusal by the compiler is remembered; None is a week (a day for a crash
+        that came twice), 0 is not at all. retry_failed: compile again what is remembered as failed.
     on_event: called with each event of `teeny_async.events`, in the event loop; must not block.
     mode: "normal"; "cached_only": a miss is a failure and nothing runs; "refresh": compile and overwrite;
         "no_cache": neither read nor write the store.
@@ -54,26 +67,39 @@ class Compiler(Session):
         *,
         store: Store | str | os.PathLike[str] | None = None,
         jobs: int | None = None,
+        memory_limit: int | str | None = None,
         retry: RetryPolicy | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
+        cpu_timeout: float | None = None,
+        adaptive_timeout: float | None = None,
+        slow_after: float | None = SLOW_AFTER,
+        failure_ttl: float | None = None,
+        retry_failed: bool = False,
         on_event: OnEvent | None = None,
         mode: Mode = "normal",
         runner: Runner | None = None,
         settings: Settings | None = None,
     ) -> None:
-        if timeout is not None and not timeout > 0:
-            raise RequestError(f"timeout is a number of seconds above 0, not {timeout!r}")
         settings = settings or Settings.from_environ(os.environ)
         local = runner or LocalRunner(settings.scratch_dir)
         super().__init__(
             runner=local,
             host=MachineHost(settings.environ, local, _probes),
             store=_store(store, mode, settings),
-            jobs=_jobs(jobs),
-            retry=retry or RetryPolicy(),
-            timeout=timeout,
+            rules=Rules(
+                jobs=_jobs(jobs),
+                retry=retry or RetryPolicy(),
+                mode=mode,
+                timeout=timeout,
+                cpu_timeout=cpu_timeout,
+                adaptive_timeout=adaptive_timeout,
+                slow_after=slow_after,
+                memory_limit=None if memory_limit is None else memory_size(memory_limit),
+                memory_left=memory_left if runner is None else None,
+                failure_ttl=failure_ttl,
+                retry_failed=retry_failed,
+            ),
             on_event=on_event,
-            mode=mode,
         )
 
     async def __aenter__(self) -> Compiler:

@@ -55,14 +55,17 @@ class Started(RequestEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slow(RequestEvent):
-    """A compile has been running for `seconds` and is still going."""
+    """A compile has been running for `seconds` and is still going. It comes again each time that doubles."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried(RequestEvent):
-    """An attempt failed in a way that may pass; the next one follows after `delay` seconds."""
+    """An attempt failed in a way that may pass; the next one follows after `delay` seconds.
+
+    message: what the failure says, on one line.
+    """
 
     attempt: int
     kind: FailureKind

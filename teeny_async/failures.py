@@ -31,6 +31,8 @@ class FailureKind(enum.Enum):
 
 Retry = Literal["never", "once", "backoff", "opt-in"]
 OnSweep = Literal["continue", "prune", "stop"]
+DAY = 86_400.0
+WEEK = 7 * DAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,16 @@ class KindPolicy:
     """A further attempt runs with no other compiler beside it."""
     cached: bool = False
     """A deterministic verdict about the request, which may be remembered."""
+    cached_when_repeated: bool = False
+    """As `cached`, once two attempts have ended in just the same way."""
+    lasts: float = 0.0
+    """Seconds for which a remembered one is served, at most."""
     on_sweep: OnSweep = "continue"
+    """continue: with the others. stop: start nothing more; what was not started fails, and says why.
+    prune: it is recorded, and remembered like any verdict; nothing else is left out for it. That a larger
+    tile or another target would fail too is likely but not certain, so only who knows the kernel can tell."""
+    stops_all: bool = False
+    """Where `on_sweep` is stop: compiles by all toolchains, not by the one that failed alone."""
     exit_code: int = 1
     """Exit code of the command line when nothing worse happened."""
     hint: str
@@ -52,16 +63,21 @@ class KindPolicy:
 
 POLICIES: dict[FailureKind, KindPolicy] = {
     FailureKind.DIAGNOSTIC: KindPolicy(
-        retry="never", cached=True, hint="The compiler reported an error in the source; mend the kernel."
+        retry="never", cached=True, lasts=WEEK, hint="The compiler reported an error in the source; mend the kernel."
     ),
     FailureKind.INFEASIBLE: KindPolicy(
         retry="never",
         cached=True,
+        lasts=WEEK,
         on_sweep="prune",
         hint="This target cannot hold this configuration; use smaller tiles or leave the pair out.",
     ),
     FailureKind.CRASH: KindPolicy(
-        retry="once", alone=True, hint="The compiler itself crashed; report it with the command that reproduces it."
+        retry="once",
+        alone=True,
+        cached_when_repeated=True,
+        lasts=DAY,
+        hint="The compiler itself crashed; report it with the command that reproduces it.",
     ),
     FailureKind.OUT_OF_MEMORY: KindPolicy(
         retry="backoff", alone=True, hint="The compiler ran out of memory; lower jobs or raise the memory limit."
@@ -70,7 +86,10 @@ POLICIES: dict[FailureKind, KindPolicy] = {
         retry="opt-in", hint="The compiler took longer than its time limit; raise timeout= or simplify the kernel."
     ),
     FailureKind.DISK_FULL: KindPolicy(
-        retry="backoff", on_sweep="stop", hint="The disk is full; free some space where TMPDIR points."
+        retry="backoff",
+        on_sweep="stop",
+        stops_all=True,
+        hint="The disk is full; free some space where TMPDIR points.",
     ),
     FailureKind.SPAWN: KindPolicy(
         retry="backoff", hint="The machine could not start another process; lower jobs or raise its limits."

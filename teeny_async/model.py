@@ -104,6 +104,7 @@ class CompileRequest:
     params: values substituted for the placeholders of the source (see `teeny_async.source`), or
         passed as `-D` macros where the language has them.
     timeout: wall seconds from the start of the process; None is the session's limit.
+    cpu_timeout: the same in seconds of CPU, of the compiler and all its children.
     log_level: teenyc's log ("error" ... "trace"), which puts the IR of each stage in the result.
     """
 
@@ -115,6 +116,7 @@ class CompileRequest:
     flags: Sequence[str] = field(default=(), kw_only=True)
     params: Mapping[str, ParamValue] = field(default_factory=FrozenMap, kw_only=True)
     timeout: float | None = field(default=None, kw_only=True)
+    cpu_timeout: float | None = field(default=None, kw_only=True)
     log_level: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -132,8 +134,9 @@ class CompileRequest:
             if not isinstance(value, (str, int, float, Real)):
                 raise RequestError(f"param {name!r} is a number, a text, or true or false, not {value!r}")
         _check_text("the request", *self.flags, *map(str, self.params.values()))
-        if self.timeout is not None and not self.timeout > 0:
-            raise RequestError(f"timeout is a number of seconds above 0, not {self.timeout!r}")
+        for name, limit in (("timeout", self.timeout), ("cpu_timeout", self.cpu_timeout)):
+            if limit is not None and not limit > 0:
+                raise RequestError(f"{name} is a number of seconds above 0, not {limit!r}")
 
 
 def _check_text(where: str, *texts: str) -> None:

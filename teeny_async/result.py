@@ -7,9 +7,12 @@ what a caller gets, with the attempts and what they cost.
 from __future__ import annotations
 
 import hashlib
+import os
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from teeny_async import errors
 from teeny_async.failures import POLICIES, FailureKind
@@ -152,8 +155,29 @@ class Artifact:
         return state.hexdigest()
 
 
+class Origin(Protocol):
+    """What a failure came of; enough to show it and to make it again, without holding any text."""
+
+    @property
+    def target(self) -> str:
+        """The target's name."""
+
+    def tool(self, name: str) -> str:
+        """The version line of a tool that took part, or its name."""
+
+    def bundle(self, failure: Failure, folder: Path) -> None:
+        """Write what `Failure.bundle` promises."""
+
+
+class _Traced:
+    """Holds an `Origin` beside a dataclass: where a verdict came from is no part of it, and is not kept."""
+
+    __slots__ = ("_origin",)
+    _origin: Origin | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(_Traced):
     """Why there is no artifact.
 
     kind: see `teeny_async.failures`.
@@ -177,17 +201,55 @@ class Failure:
         """What to do about it, in a sentence."""
         return POLICIES[self.kind].hint
 
+    @property
+    def origin(self) -> Origin | None:
+        """What it came of; None for one that no compile led to."""
+        return getattr(self, "_origin", None)
+
+    def of(self, origin: Origin) -> Failure:
+        """The same failure, with what it came of."""
+        traced = replace(self)
+        object.__setattr__(traced, "_origin", origin)
+        return traced
+
+    def bundle(self, folder: str | os.PathLike[str]) -> Path:
+        """Write all that it takes to see this failure again into a folder, which is made; the folder.
+
+            reproduce.sh     runs what failed, with the same status (a signal N as 128 + N), without teeny_async
+            files/           the sources, as the tool read them
+            failure.json     the verdict, the request, and of each tool: argv, environment, version, fingerprint
+            log.txt          what the tool printed, its end at least
+
+        It writes files and so may block; from async code, call it in a thread. Raises ValueError when no
+        compile led to this failure, OSError when the folder cannot be written.
+        """
+        if self.origin is None:
+            raise ValueError(f"no compile led to this failure, so there is nothing to run again: {self.message}")
+        path = Path(folder)
+        self.origin.bundle(self, path)
+        return path
+
     def __str__(self) -> str:
-        return f"{self.kind.value}: {self.message}"
+        """The first error; then the tool and the target, and the command, where they are known."""
+        lines = [f"{self.kind.value}: {self._first_error()}"]
+        origin = self.origin
+        tool = origin.tool(self.tool) if origin else self.tool
+        if tool:
+            lines.append(f"  tool: {tool}" + (f", for {origin.target}" if origin else ""))
+        if self.command:
+            lines.append(f"  command: {shlex.join(self.command)}")
+        return "\n".join(lines)
+
+    def _first_error(self) -> str:
+        error = next((one for one in self.diagnostics if "error" in one.severity), None)
+        return str(error) if error is not None and error.message in self.message else self.message
 
     def error(self, request: CompileRequest, key: CacheKey | None) -> errors.FailedCompile:
         """A new exception for this failure; its class says who is to blame."""
         target = f" for {request.target}" if request.target else ""
-        lines = [f"{request.kernel.name}{target}: {self}"]
-        lines += [f"  {diagnostic}" for diagnostic in self.diagnostics[:3]]
-        if self.command:
-            lines.append(f"  command: {' '.join(self.command)}")
-        lines.append(f"  {self.hint}")
+        first, *more = str(self).splitlines()
+        others = [f"  {text}" for one in self.diagnostics[:3] if (text := str(one)) not in first]
+        lines = [f"{request.kernel.name}{target}: {first}", *others, *more, f"  {self.hint}"]
         return _ERRORS[self.kind]("\n".join(lines), failure=self, request=request, key=key)
 
 

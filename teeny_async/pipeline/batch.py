@@ -28,6 +28,7 @@ class Batch:
 
     def __init__(self, session: Session, requests: list[CompileRequest], fail_fast: bool) -> None:
         self._session = session
+        self.call = session.new_call()
         self._requests = requests
         self._fail_fast = fail_fast
         self._results: list[CompileResult | None] = [None] * len(requests)

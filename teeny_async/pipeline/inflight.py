@@ -17,11 +17,16 @@ import anyio
 
 from teeny_async.keys import CacheKey
 from teeny_async.model import CompileRequest
+from teeny_async.pipeline.costs import Work
+from teeny_async.pipeline.planning import Booking
 from teeny_async.result import NO_TIME, NO_USAGE, Artifact, Attempt, Failure, Source, Timings
 
 
 class Passenger(Protocol):
-    """Who waits for a flight: called once, when it has landed."""
+    """Who waits for a flight: `landed` is called once, when it has. call: see `Brakes`."""
+
+    @property
+    def call(self) -> int: ...
 
     def landed(self, flight: Flight, tag: Any, first: bool) -> None: ...
 
@@ -31,20 +36,25 @@ class Flight:
 
     outcome: set when it has landed; `bug` instead, when the pipeline itself failed.
     abandoned: everyone left before that.
+    call: the number of the call that it belongs to; the latest, where several wait for it.
+    lasting: the outcome is a verdict about the request, which may be kept.
+    work: how its costs are named; None until it is known to be a miss.
     reads_files: its compiler reads files of the machine. reading_since: when it began to (nanoseconds of
         `file_clock_ns`); who comes later may see other files, and does not board. depfile: what it read.
     followers: flights of those who came later; they set out when this one has landed.
     """
 
     __slots__ = (
-        *("_passengers", "_withdraw", "abandoned", "attempts", "bug", "depfile", "followers", "key", "log_level"),
-        *("outcome", "queued_at", "ran", "reading_since", "reads_files", "request", "scope", "source", "started_at"),
-        *("timings", "uncached", "usage"),
+        *("_passengers", "_withdraw", "abandoned", "attempts", "booking", "bug", "call", "depfile", "followers"),
+        *("key", "lasting", "log_level", "outcome", "queued_at", "ran", "reading_since", "reads_files", "request"),
+        *("scope", "source", "started_at", "timings", "uncached", "usage", "work"),
     )
 
-    def __init__(self, request: CompileRequest, key: CacheKey, now: float) -> None:
+    def __init__(self, request: CompileRequest, booking: Booking, call: int, now: float) -> None:
         self.request = request
-        self.key = key
+        self.booking = booking
+        self.call = call
+        self.key = booking.key
         self.log_level = request.log_level
         self.outcome: Artifact | Failure | None = None
         self.bug: BaseException | None = None
@@ -52,13 +62,15 @@ class Flight:
         self.attempts: Sequence[Attempt] = ()
         self.usage = NO_USAGE
         self.timings = NO_TIME
-        self.uncached: str | None = None
+        self.uncached = booking.uncacheable
+        self.lasting = False
+        self.work: Work | None = None
         self.queued_at = now
         self.started_at = 0.0
         self.ran = 0.0
         self.scope: anyio.CancelScope | None = None
         self.abandoned = False
-        self.reads_files = False
+        self.reads_files = booking.reads_files
         self.reading_since: int | None = None
         self.depfile: bytes | None = None
         self.followers: list[Flight] = []
@@ -71,6 +83,7 @@ class Flight:
 
     def board(self, passenger: Passenger, tag: Any) -> None:
         self._passengers.append((passenger, tag))
+        self.call = max(self.call, passenger.call)
 
     def leave(self, passenger: Passenger) -> bool:
         """Take a passenger's places; True when nobody is left."""
@@ -80,6 +93,10 @@ class Flight:
     def while_waiting(self, withdraw: Callable[[], None]) -> None:
         """How to give up the flight's place in a queue, while it has no task of its own."""
         self._withdraw = withdraw
+
+    @property
+    def waits_for_a_slot(self) -> bool:
+        return self.scope is None and self._withdraw is not None and not self.has_landed
 
     def cancel(self) -> None:
         """Stop it, wherever it is."""

@@ -39,12 +39,15 @@ class Booking(NamedTuple):
     made again then: a hundred thousand waiting requests must not hold a hundred thousand texts.
 
     uncacheable: why the result must not be kept; None when it may. reads_files: the key is complete only
-    together with what the compiler reads (see `teeny_async.closure`).
+    together with what the compiler reads (see `teeny_async.closure`). target: resolved. toolchains: of each
+    stage; one tuple for all requests that have the same.
     """
 
     key: CacheKey
     uncacheable: str | None
-    reads_files: bool = False
+    reads_files: bool
+    target: Target
+    toolchains: tuple[Toolchain, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class Planner:
         self._on_found = on_found
         self._toolchains: dict[Driver, Toolchain | str] = {}
         self._targets: dict[tuple[Driver, Target], Target | str] = {}
+        self._teams: dict[tuple[Driver, ...], tuple[Toolchain, ...]] = {}
         self._digests = PartDigests()
         self._learning: anyio.Lock | None = None
 
@@ -164,8 +168,10 @@ class Planner:
             tool = self._known_toolchain(assembler)
             stages.append(Stage(assembler, tool, assembler.plan(request, target, tool)))
         key = request_key(_runs(stages), self._digests, partial(self._components, request))
+        team = tuple(stage.driver for stage in stages)
+        tools = self._teams.get(team) or self._teams.setdefault(team, tuple(stage.toolchain for stage in stages))
         action = stages[0].action
-        return Plan(stages, target, Booking(key, action.uncacheable, action.depfile is not None))
+        return Plan(stages, target, Booking(key, action.uncacheable, action.depfile is not None, target, tools))
 
     def _components(self, request: CompileRequest) -> Sequence[Component]:
         return components(_runs(self.plan(request).stages), self._digests)

@@ -39,6 +39,7 @@ class ResultStream:
         if window is not None and window < 1:
             raise RequestError(f"window is a number of requests, 1 or more, not {window!r}")
         self._session = session
+        self.call = 0
         self._requests = requests
         self._window = window or DEFAULT_WINDOW
         self._ready: deque[CompileResult] = deque()
@@ -53,6 +54,7 @@ class ResultStream:
         self._group: ServiceGroup | None = None
 
     async def __aenter__(self) -> ResultStream:
+        self.call = self._session.new_call()
         self._group = await ServiceGroup().__aenter__()
         self._group.start(self._feed)
         return self

@@ -18,13 +18,14 @@ import os
 import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from teeny_async.action import Action
 from teeny_async.failures import FailureKind
 from teeny_async.frozen import FrozenMap
 from teeny_async.result import Artifact, Diagnostic, Exit, Failure, Metric
 from teeny_async.toolchains import symptoms
+from teeny_async.toolchains.clipping import clipped
 from teeny_async.toolchains.diagnostics import Parsed
 
 LOG_TAIL = 16_384
@@ -33,9 +34,6 @@ MESSAGE = 500
 """Characters of a failure's message."""
 SEARCHED = 1 << 16
 """Characters at either end of the rest that are searched for symptoms; a log of megabytes lies between."""
-
-_HALF = 1 << 17
-"""Bytes at either end of a stream that are parsed at all."""
 
 Parse = Callable[[str], Parsed]
 Check = Callable[[Action, Mapping[str, bytes]], str | None]
@@ -60,7 +58,7 @@ def judge(
     its target cannot hold, beyond `symptoms.INFEASIBLE`. metrics: numbers to read from the text of
     a success.
     """
-    exit = _clipped(exit)
+    exit = clipped(exit)
     text = exit.text
     patterns = (*symptoms.INFEASIBLE, *infeasible)
     case = Case(action=action, exit=exit, tool=tool, parsed=parse(text), check=check, infeasible=patterns)
@@ -82,18 +80,6 @@ def judge(
         command=tuple(action.argv),
         log=_tail(case.parsed.log or text),
     )
-
-
-def _clipped(exit: Exit) -> Exit:
-    """The exit with no more text than is worth reading: a log of 64 MB would take seconds to parse."""
-    surplus = sum(max(0, len(stream) - 2 * _HALF) for stream in (exit.stderr, exit.stdout))
-    if not surplus:
-        return exit
-    stderr, stdout = (
-        stream if len(stream) <= 2 * _HALF else stream[:_HALF] + b"\n" + stream[-_HALF:]
-        for stream in (exit.stderr, exit.stdout)
-    )
-    return replace(exit, stderr=stderr, stdout=stdout, dropped=exit.dropped + surplus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,16 +147,6 @@ async def test_no_cache_neither_reads_nor_writes() -> None:
     await store.aclose()
 
 
-async def test_failures_are_not_kept_as_artifacts() -> None:
-    store = MemoryStore()
-    runner = FakeRunner(lambda _: CRASHED)
-    for _ in range(2):
-        async with session(runner, store=store) as compiler:
-            [result] = await compiler.compile_many([request()])
-            assert result.source == "compiled"
-            assert not result.ok
-
-
 async def test_what_cannot_be_keyed_is_compiled_each_time_and_says_so() -> None:
     class Reader(FakeToolchain):
         def plan(self, *args: Any) -> Action:
