@@ -13,6 +13,7 @@ from teeny_async import __version__
 from teeny_async.cli.cache import cache
 from teeny_async.cli.compiling import compile_command, sweep
 from teeny_async.cli.doctor import doctor
+from teeny_async.cli.tune import best, report, tune
 from teeny_async.errors import CacheError, RequestError
 
 REFUSED = 2
@@ -85,3 +86,5 @@ cli.add_command(compile_command)
 cli.add_command(sweep)
 cli.add_command(doctor)
 cli.add_command(cache)
+for _command in (tune, report, best):
+    cli.add_command(_command)

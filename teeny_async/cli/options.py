@@ -38,8 +38,11 @@ class Options:
     events: Path | None
     quiet: bool
     jobs: int | None
+    memory: str | None
     timeout: float | None
+    cpu_timeout: float | None
     retries: int | None
+    retry_failed: bool
     fail_fast: bool
     backend: Backend
     mode: Mode
@@ -155,10 +158,21 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         _RUN, "--jobs", "-j", type=click.IntRange(min=1), metavar="N", help="Compilers at a time. Default: the CPUs."
     ),
     _option(
+        *(_RUN, "--memory"),
+        metavar="SIZE",
+        help="What compilers may be expected to hold together, as in 8GiB. Default: what the machine leaves.",
+    ),
+    _option(
         *(_RUN, "--timeout"),
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
         help="Of one compile. Default: 600.",
+    ),
+    _option(
+        *(_RUN, "--cpu-timeout"),
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="CPU time of one compile and all that it runs. Default: no limit.",
     ),
     _option(
         *(_RUN, "--retries"),
@@ -166,6 +180,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="N",
         help="Further attempts when the machine failed, not the kernel. Default: 3.",
     ),
+    _option(_RUN, "--retry-failed", is_flag=True, help="Compile again what is remembered as failed."),
     _option(_RUN, "--fail-fast", is_flag=True, help="Stop at the first failure."),
     _option(_RUN, "--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", help="Event loop."),
     _option(_CACHE, "--cached-only", is_flag=True, help="Compile nothing: what is not in the cache fails."),

@@ -91,7 +91,10 @@ class _Run:
             store=options.cache_dir,
             jobs=options.jobs,
             retry=RetryPolicy() if options.retries is None else RetryPolicy(max_attempts=options.retries + 1),
+            memory_limit=options.memory,
             timeout=options.timeout or DEFAULT_TIMEOUT,
+            cpu_timeout=options.cpu_timeout,
+            retry_failed=options.retry_failed,
             on_event=on_event,
             mode=options.mode,
         )
