@@ -24,7 +24,7 @@ from teeny_async import __version__
 from teeny_async.execution.machine import available_cpus
 
 SCHEMA = 1
-ROUNDS, QUICK_ROUNDS = 5, 3
+ROUNDS, QUICK_ROUNDS = 5, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:

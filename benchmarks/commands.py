@@ -19,6 +19,7 @@ from benchmarks.peers import program
 
 TREE = Metric("tree_cpu", "tree CPU a compile", "ms")
 WALL = Metric("wall", "wall", "s")
+OWN = Metric("own_cpu", "own CPU a compile", "ms")
 START_CPU = Metric("start_cpu", "start: CPU", "ms")
 START_WALL = Metric("start_wall", "start: wall", "ms")
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 
-from teeny_async import CompileRequest, CompileResult, Kernel, RetryPolicy
+from benchmarks.kernels import KERNELS
+from teeny_async import Compiler, CompileRequest, CompileResult, Kernel
 from teeny_async.action import Action, Input
 from teeny_async.execution.runner import RunLimits, Runner
 from teeny_async.frozen import FrozenMap
-from teeny_async.pipeline.session import Session
 from teeny_async.result import Artifact, Exit, Failure
-from teeny_async.store.base import Store
+from teeny_async.store.memory import MemoryStore
 from teeny_async.target import Target
-from teeny_async.testing import FakeHost, FakeRunner
+from teeny_async.testing import FakeRunner
 from teeny_async.toolchains.base import Driver, Host, Toolchain
 from teeny_async.toolchains.diagnostics import Parsed
+from teeny_async.toolchains.rustc import Rustc
 from teeny_async.toolchains.verdict import judge
+from teeny_async.toolchains.zig import Zig
 
 T = TypeVar("T")
 
@@ -89,18 +92,24 @@ def _no_diagnostics(text: str) -> Parsed:
     return Parsed((), text)
 
 
-class OfflineHost(FakeHost):
-    """A machine with nothing on it but zig, for drivers that plan and never run."""
+class PaperZig(Zig):
+    """The real zig driver, which plans and judges as ever, without a zig."""
 
-    def __init__(self) -> None:
-        zig = Exit(code=0, stdout=b"0.17.1\n")
-        super().__init__(programs={"ziglang": "/zig"}, answers={("/zig", "version"): zig})
+    async def find(self, host: Host) -> Toolchain:
+        return Toolchain(name=self.name, path="/zig", version="zig 0", fingerprint="0" * 64)
 
-    async def recall(self, store: Store) -> None:
-        """There is nothing to remember."""
+    async def cpus(self, host: Host, toolchain: Toolchain, triple: str) -> frozenset[str] | None:
+        return None
 
-    async def note(self, store: Store) -> None:
-        """There is nothing to remember."""
+
+class PaperRustc(Rustc):
+    """The real rustc driver, without a rustc."""
+
+    async def find(self, host: Host) -> Toolchain:
+        return Toolchain(name=self.name, path="/rustc", version="rustc 0", fingerprint="0" * 64)
+
+    async def cpus(self, host: Host, toolchain: Toolchain, triple: str) -> frozenset[str] | None:
+        return None
 
 
 class Instant(FakeRunner):
@@ -127,27 +136,32 @@ class Gated(Instant):
         return await super().run(action, chained, limits)
 
 
-def offline(store: Store | None, runner: Runner | None = None, **options: Any) -> Session:
-    """A session that plans with the real drivers and runs nothing."""
-    return Session(
-        **{
-            "runner": runner or Instant(),
-            "host": OfflineHost(),
-            "store": store,
-            "jobs": 2,
-            "retry": RetryPolicy(),
-            "mode": "normal",
-            "timeout": 60.0,
-            "on_event": None,
-            **options,
-        }
-    )
+def offline(folder: str | Path | None, runner: Runner | None = None, jobs: int = 1) -> Compiler:
+    """A session on the store in `folder` (None: without any) that runs nothing."""
+    runner = runner or Instant()
+    if folder is None:
+        return Compiler(store=MemoryStore(), mode="no_cache", runner=runner, jobs=jobs)
+    return Compiler(store=folder, runner=runner, jobs=jobs)
+
+
+PAPER_ZIG, PAPER_RUSTC = PaperZig(), PaperRustc()
 
 
 def distinct(number: int, size: int = 1024) -> CompileRequest:
     """The nth of any number of different requests; its kernel has `size` characters."""
     source = f"__attribute__((nvptx_kernel)) void k(float *x) {{ x[0] = {number}; }}\n".ljust(size, "/")
-    return CompileRequest(Kernel(name=f"k{number}", source=source, language="c"), SM_90, toolchain="zig")
+    return CompileRequest(Kernel(name=f"k{number}", source=source, language="c"), SM_90, toolchain=PAPER_ZIG)
+
+
+def distinct_rust(number: int) -> CompileRequest:
+    """The same of a real Rust kernel of 2 KB; a comment at its end makes the difference."""
+    kernel = Kernel(name=f"k{number}", source=f"{_saxpy()}// {number}\n", language="rust")
+    return CompileRequest(kernel, SM_90, toolchain=PAPER_RUSTC)
+
+
+@functools.cache
+def _saxpy() -> str:
+    return (KERNELS / "saxpy.rs").read_text()
 
 
 SM_90 = Target("sm_90")

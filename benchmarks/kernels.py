@@ -10,7 +10,7 @@ from pathlib import Path
 from teeny_async import CompileRequest, Kernel, Target
 from teeny_async.toolchains.base import Driver
 
-_FOLDER = Path(__file__).resolve().parent.parent / "examples" / "kernels"
+KERNELS = Path(__file__).resolve().parent.parent / "examples" / "kernels"
 _TARGETS = [Target(cpu) for cpu in ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_120")]
 _SUFFIX = {"rustc": ".rs", "zig": ".c", "nvcc": ".cu"}
 
@@ -21,7 +21,7 @@ def requests(kind: str, count: int) -> list[CompileRequest]:
 
 
 def _all(kind: str) -> Iterator[CompileRequest]:
-    kernels = [Kernel.from_file(path, include_dirs=()) for path in sorted(_FOLDER.glob(f"*{_SUFFIX[kind]}"))]
+    kernels = [Kernel.from_file(path, include_dirs=()) for path in sorted(KERNELS.glob(f"*{_SUFFIX[kind]}"))]
     toolchain: str | Driver = kind
     for variant in itertools.count():
         for target, kernel in itertools.product(_TARGETS, kernels):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -66,10 +67,23 @@ class Loop:
     version: str
 
 
-def loops() -> list[Loop]:
-    """asyncio, trio, uvloop."""
-    found = [Loop("asyncio", "asyncio", False, None, "")]
-    for name in ("trio", "uvloop"):
+def loops(quick: bool = False) -> list[Loop]:
+    """asyncio, trio and uvloop; asyncio alone where it has to be quick."""
+    found = [Loop("asyncio", "asyncio", False, None, f"python {platform.python_version()}")]
+    for name in () if quick else ("trio", "uvloop"):
         peer = package(name)
         found.append(Loop(name, "trio" if name == "trio" else "asyncio", name == "uvloop", peer.absent, peer.version))
     return found
+
+
+def prepared(prepare: Callable[[], object], run: Callable[[], Sample]) -> Callable[[], Sample]:
+    """`run`, with `prepare` called once before its first round."""
+    ready: list[bool] = []
+
+    def once_prepared() -> Sample:
+        if not ready:
+            prepare()
+            ready.append(True)
+        return run()
+
+    return once_prepared

@@ -15,6 +15,8 @@ SAYS = {
     "sweep_targets": ["Counter({'compiled':"],
     "stream_results": ["UNROLL=1: ", "slots were busy"],
     "custom_toolchain": ["square:", "diagnostic: "],
+    "tune_cuda_matmul": ["matmul", "verdicts in", "compiling"],
+    "tune_cpu_matmul": ["9 compiles (of 80;", "native", "naive", "best", "measured on"],
     "under_trio": ["coalesced", "gfx942: compiled", "znver4: compiled"],
 }
 

@@ -8,7 +8,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.commands import START_CPU, START_WALL, TREE, WALL, ours, planned, runners
+from benchmarks.commands import OWN, START_CPU, START_WALL, TREE, WALL, ours, planned, runners
 from benchmarks.model import Case, Context, Goal, Row
 
 _MISSING = {
@@ -37,7 +37,7 @@ def cases(kind: str, full: int, quick: int, cpu_limit: float, wall_limit: float,
         ]
     yield Case(
         title=f"{count} {kind} kernels, {context.cpus} at a time",
-        metrics=(TREE, WALL, START_CPU, START_WALL),
+        metrics=(TREE, WALL, OWN, START_CPU, START_WALL),
         base="xargs",
         contestants=(*peers, ours(context, kind, count, absent)),
         goals=goals,
@@ -97,7 +97,8 @@ def run_ours(kind: str, count: int, jobs: int) -> dict[str, float]:
             results = await compiler.compile_many(wanted)
         used = span.end()
         all_ok(results, "compiled")
-        return {**start, "tree_cpu": used["tree_cpu"] / count, "wall": used["wall"]}
+        own = used["tree_cpu"] - sum(result.usage.cpu for result in results)
+        return {**start, "tree_cpu": used["tree_cpu"] / count, "own_cpu": own / count, "wall": used["wall"]}
 
     return run(go)
 

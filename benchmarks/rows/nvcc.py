@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.commands import START_CPU, START_WALL, TREE, WALL, ours, planned, runners
+from benchmarks.commands import OWN, START_CPU, START_WALL, TREE, WALL, ours, planned, runners
 from benchmarks.model import Case, Context, Goal, Row
 from benchmarks.rows.cold import missing
 
@@ -15,7 +15,7 @@ def cases(context: Context) -> Iterator[Case]:
     plan = None if absent else planned(context, "nvcc", count)
     yield Case(
         title=f"{count} nvcc kernels (CUDA C++ to PTX), {context.cpus} at a time",
-        metrics=(WALL, TREE, START_CPU, START_WALL),
+        metrics=(WALL, TREE, OWN, START_CPU, START_WALL),
         base="make",
         contestants=(
             *runners(context, plan, context.cpus, ("make",), absent),

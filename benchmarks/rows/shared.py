@@ -96,12 +96,11 @@ def _together(context: Context, folder: Path, count: int, entries: int, passes: 
 def run(folder: str, entries: int, passes: int, place: str, number: int) -> dict[str, float]:
     """Get ready, wait for the others, and read everything `passes` times."""
     from benchmarks.inside import all_ok, distinct, offline, run
-    from teeny_async.store.disk import DiskStore
 
     requests = [distinct(index) for index in range(entries)]
 
     async def go() -> dict[str, float]:
-        async with offline(DiskStore(Path(folder) / "ours")) as session:
+        async with offline(Path(folder) / "ours") as session:
             await session.plan(requests[0])
             _wait_for_all(Path(place), number)
             began, cpu = time.monotonic(), time.process_time()

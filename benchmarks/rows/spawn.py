@@ -70,7 +70,7 @@ def _ours(context: Context, loop: Loop, runs: int, jobs: int, name: str = "", me
     trivial = compiled(context, "trivial")
     return Contestant(
         name=name or loop.name,
-        version=f"{loop.name} {loop.version}".rstrip(),
+        version=loop.version,
         command="await LocalRunner.run(Action(...)) in as many tasks as jobs",
         absent=loop.absent or (NO_COMPILER if trivial is None else None),
         run=partial(

@@ -42,7 +42,7 @@ def cases(context: Context) -> Iterator[Case]:
             backend=loop.backend,
             uvloop=loop.uvloop,
         )
-        for loop in loops()
+        for loop in loops(context.quick)
     ]
     yield Case(
         title=f"{spawns} spawns, parent of {megabytes} MB; a task that sleeps 1 ms at a time notes how late it wakes",

@@ -11,12 +11,13 @@ from typing import Any
 
 from benchmarks.measure import clean_env, in_child, measured
 from benchmarks.model import Case, Contestant, Context, Goal, Metric, Row, Sample
-from benchmarks.peers import Peer, loops, package, program
+from benchmarks.peers import Loop, Peer, loops, package, prepared, program
 
 CPU = Metric("cpu", "CPU a request", "us")
 WALL = Metric("wall", "wall", "us")
 BARE = "diskcache get"
 OURS = ("compile_many", "as_completed")
+RUST = "compile_many, Rust"
 SLOWER = ("triton", "joblib", "tinygrad")
 WRAPPERS = ("ccache", "sccache")
 
@@ -35,11 +36,14 @@ def cases(context: Context) -> Iterator[Case]:
 
 def _case(context: Context, folder: Path, entries: int, kilobytes: int, wrappers: _Wrappers) -> Case:
     arguments: dict[str, Any] = {"folder": str(folder), "entries": entries, "size": kilobytes * 1024}
-    in_child(context, "rows.warm_hit:fill", **arguments)
+    for rust in (False, True):
+        in_child(context, "rows.warm_hit:fill", rust=rust, **arguments)
     ours = list(_ours(context, arguments))
     goals = []
     for who in ours:
         goals.append(Goal(contestant=who.name, metric=CPU, how="value", limit=40e-6))
+        if who.name not in OURS:
+            continue
         goals += [Goal(contestant=who.name, metric=CPU, how="ratio", limit=1.0, versus=name) for name in SLOWER]
         goals += [Goal(contestant=who.name, metric=WALL, how="below", limit=100, versus=name) for name in WRAPPERS]
     return Case(
@@ -52,23 +56,26 @@ def _case(context: Context, folder: Path, entries: int, kilobytes: int, wrappers
 
 
 def _ours(context: Context, arguments: dict[str, Any]) -> Iterator[Contestant]:
-    for loop in loops():
-        for way in OURS if loop.name == "asyncio" else OURS[:1]:
-            yield Contestant(
-                name=way if loop.name == "asyncio" else f"{way}, {loop.name}",
-                version=loop.version,
-                command=f"compiler.{way}(requests): key, look-up, checksum, result object",
-                absent=loop.absent,
-                run=partial(
-                    in_child,
-                    context,
-                    "rows.warm_hit:run_ours",
-                    way=way,
-                    backend=loop.backend,
-                    uvloop=loop.uvloop,
-                    **arguments,
-                ),
-            )
+    asyncio, *others = loops(context.quick)
+    for way in OURS:
+        yield _one_of_ours(context, arguments, way, asyncio, way)
+    for loop in others:
+        yield _one_of_ours(context, arguments, f"{OURS[0]}, {loop.name}", loop, OURS[0])
+    yield _one_of_ours(context, arguments, RUST, asyncio, OURS[0], rust=True)
+
+
+def _one_of_ours(
+    context: Context, arguments: dict[str, Any], name: str, loop: Loop, way: str, *, rust: bool = False
+) -> Contestant:
+    what = "real Rust kernels of 2 KB, rustc's driver" if rust else "C kernels of 1 KB, zig's driver"
+    where: dict[str, Any] = {"way": way, "backend": loop.backend, "uvloop": loop.uvloop, "rust": rust}
+    return Contestant(
+        name=name,
+        version=loop.version,
+        command=f"compiler.{way}(requests): key, look-up, checksum, result object; {what}",
+        absent=loop.absent,
+        run=partial(in_child, context, "rows.warm_hit:run_ours", **where, **arguments),
+    )
 
 
 _CALLS = {
@@ -81,11 +88,9 @@ _CALLS = {
 
 def _caches(context: Context, folder: Path, arguments: dict[str, Any]) -> Iterator[Contestant]:
     for name, call in _CALLS.items():
-        peer = package(name)
-        run = partial(in_child, context, "caches:read", env=_cache_env(folder), name=name, key_size=1024, **arguments)
-        if peer.absent is None:
-            in_child(context, "caches:fill", env=_cache_env(folder), name=name, key_size=1024, **arguments)
-        yield peer.contestant(run, call, name=BARE if name == "diskcache" else name)
+        options = {"env": _cache_env(folder), "name": name, "key_size": 1024, **arguments}
+        fill, read = (partial(in_child, context, f"caches:{what}", **options) for what in ("fill", "read"))
+        yield package(name).contestant(prepared(fill, read), call, name=BARE if name == "diskcache" else name)
 
 
 def _cache_env(folder: Path) -> dict[str, str]:
@@ -107,14 +112,12 @@ class _Wrappers:
         for name in WRAPPERS:
             peer = program(name)
             absent = peer.absent or self._gcc.absent
-            if absent is None:
-                self._prepare(peer)
             yield Contestant(
                 name=name,
                 version=peer.version,
                 command=f"{name} gcc -O2 -c k.c -o k.o, one hit of a 1 KB source",
                 absent=absent,
-                run=partial(self._hit, peer),
+                run=prepared(partial(self._prepare, peer), partial(self._hit, peer)),
             )
 
     def _prepare(self, peer: Peer) -> None:
@@ -150,31 +153,33 @@ def _free_port() -> int:
 # In the child
 
 
-def fill(folder: str, entries: int, size: int) -> dict[str, float]:
+def fill(folder: str, entries: int, size: int, rust: bool = False) -> dict[str, float]:
     """Put an entry of `size` bytes into the store for each request."""
-    from benchmarks.inside import Instant, all_ok, distinct, offline, run
-    from teeny_async.store.disk import DiskStore
+    from benchmarks.inside import Instant, all_ok, distinct, distinct_rust, offline, run
+
+    make = distinct_rust if rust else distinct
 
     async def go() -> None:
-        async with offline(DiskStore(Path(folder) / "ours"), Instant(size)) as session:
-            all_ok(await session.compile_many(map(distinct, range(entries))), "compiled")
+        async with offline(Path(folder) / "ours", Instant(size)) as session:
+            all_ok(await session.compile_many(map(make, range(entries))), "compiled")
 
     run(go)
     return {}
 
 
-def run_ours(folder: str, entries: int, size: int, way: str, backend: str, uvloop: bool) -> dict[str, float]:
+def run_ours(
+    folder: str, entries: int, size: int, rust: bool, way: str, backend: str, uvloop: bool
+) -> dict[str, float]:
     """All entries, once. The requests exist before the clock starts, and the session has found its tool."""
     import time
 
-    from benchmarks.inside import all_ok, distinct, offline, run
+    from benchmarks.inside import all_ok, distinct, distinct_rust, offline, run
     from teeny_async import CompileResult
-    from teeny_async.store.disk import DiskStore
 
-    requests = [distinct(number) for number in range(entries)]
+    requests = [(distinct_rust if rust else distinct)(number) for number in range(entries)]
 
     async def go() -> dict[str, float]:
-        async with offline(DiskStore(Path(folder) / "ours")) as session:
+        async with offline(Path(folder) / "ours") as session:
             await session.plan(requests[0])
             cpu, wall = time.process_time(), time.perf_counter()
             results: list[CompileResult] = []

@@ -150,7 +150,7 @@ def tune(**values: Any) -> int:
 
 
 tune.params = [param for param in tune.params if param.name not in _LEFT_OUT]
-for _decorate in reversed(_OPTIONS):
+for _decorate in _OPTIONS:
     _decorate(tune)
 
 

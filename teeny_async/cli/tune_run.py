@@ -89,6 +89,14 @@ class _Run:
 
     async def _tune(self) -> TuneResult:
         options, own = self._options, self._own
+        session: dict[str, Any] = {
+            "store": options.cache_dir,
+            "jobs": options.jobs,
+            "retry": RetryPolicy() if options.retries is None else RetryPolicy(max_attempts=options.retries + 1),
+            "timeout": options.timeout or DEFAULT_TIMEOUT,
+        }
+        if options.mode != "normal":
+            session["mode"] = options.mode
         return await tune(
             self._sweep,
             split_list([own.objective]),
@@ -104,11 +112,7 @@ class _Run:
             on_plan=self._planned,
             on_verdict=self._leaders.see,
             on_event=self._seen,
-            store=options.cache_dir,
-            jobs=options.jobs,
-            retry=RetryPolicy() if options.retries is None else RetryPolicy(max_attempts=options.retries + 1),
-            timeout=options.timeout or DEFAULT_TIMEOUT,
-            **({} if options.mode == "normal" else {"mode": options.mode}),
+            **session,
         )
 
     def _planned(self, plan: Plan) -> None:

@@ -135,7 +135,7 @@ def choose(entries: Iterable[dict[str, Any]], devices: Iterable[str], machine: s
     """The entry for the first of `devices` that has one. own: this machine's CPU will do as well."""
     entries = list(entries)
     for device in devices:
-        exact = [entry for entry in entries if device in (entry["target"], _cpu(entry["resolved"]), entry["resolved"])]
+        exact = [entry for entry in entries if device in _names(entry)]
         near = [entry for entry in entries if _runs_on(entry, device)]
         for found in (exact, sorted(near, key=lambda entry: -_sm(_cpu(entry["resolved"])))):
             if found:
@@ -146,6 +146,11 @@ def choose(entries: Iterable[dict[str, Any]], devices: Iterable[str], machine: s
         if len(native or local) == 1:
             return (native or local)[0]
     return None
+
+
+def _names(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    target, resolved = entry["target"], entry["resolved"]
+    return target, target.partition("@")[0], resolved, _cpu(resolved)
 
 
 def own_devices() -> list[str]:

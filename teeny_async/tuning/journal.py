@@ -64,6 +64,8 @@ def read(data: bytes) -> Record:
         record.sound += len(line)
         try:
             _take(record, json.loads(line))
+        except _Newer:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError):
             record.damaged += 1
     return record

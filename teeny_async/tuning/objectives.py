@@ -26,7 +26,8 @@ class Objective:
     fact: the name under which `facts` has it, or the measurement gives it. unit: for people.
     estimate: it says something about how fast a kernel may be, and is not that. measured: it takes hardware.
     tolerance: results closer than this share of the best are a tie. then: facts that put ties in order,
-    smaller first; they remain ties. families: whom it applies to. emit: the output it must have, by family.
+    smaller first, or larger with a minus; they remain ties. (Of equal occupancy, the kernel that keeps more in
+    registers does more with it.) families: whom it applies to. emit: the output it must have, by family.
     """
 
     name: str
@@ -70,7 +71,13 @@ OBJECTIVES: Mapping[str, Objective] = {
         Objective(name="spills", fact="spills", unit="B", then=_TIE_BREAK, families=_GPU, emit=_LOOKED_AT),
         Objective(name="shared", fact="shared", unit="B", then=_TIE_BREAK, families=_GPU, emit=_LOOKED_AT),
         Objective(
-            name="occupancy", fact="occupancy", unit="", higher=True, then=_TIE_BREAK, families=_GPU, emit=_LOOKED_AT
+            name="occupancy",
+            fact="occupancy",
+            unit="",
+            higher=True,
+            then=("spills", "-registers", "-shared", "size"),
+            families=_GPU,
+            emit=_LOOKED_AT,
         ),
         Objective(name="size", fact="size", unit="B", estimate=False, emit={}),
         Objective(name="compile-time", fact="compile_time", unit="s", estimate=False, tolerance=0.05, emit={}),

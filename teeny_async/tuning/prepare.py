@@ -43,6 +43,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
+    """What was asked of a run, read and checked."""
+
     sweep: Sweep
     wanted: Sequence[Objective]
     measurer: Measurer | None
@@ -79,7 +81,7 @@ async def make_studies(setting: Setting, compiler: Compiler, mca: Mca | None) ->
         except ToolNotFound as error:
             failure = Failure(kind=FailureKind.TOOL_MISSING, message=str(error))
             raise failure.error(request, None) from None
-        objective, refusals = await _objective(setting, plan.target, mca)
+        objective, refusals = await _objective(setting, space.target, plan.target, mca)
         notes += [f"{space.target_name}: {refusal}" for refusal in refusals]
         measurer = setting.measurer if objective.measured else None
         study = Study(
@@ -98,7 +100,9 @@ async def make_studies(setting: Setting, compiler: Compiler, mca: Mca | None) ->
     return studies, notes
 
 
-async def _objective(setting: Setting, target: Target, mca: Mca | None) -> tuple[Objective, list[str]]:
+async def _objective(
+    setting: Setting, asked: Target | None, target: Target, mca: Mca | None
+) -> tuple[Objective, list[str]]:
     refusals: list[str] = []
     for objective in setting.wanted:
         refusal: str | None = None
@@ -106,7 +110,7 @@ async def _objective(setting: Setting, target: Target, mca: Mca | None) -> tuple
             refusal = "not for this kind of target"
         elif objective.measured:
             measurer = setting.measurer
-            refusal = "nothing to measure with was given" if measurer is None else measurer.refusal(target)
+            refusal = "nothing to measure with was given" if measurer is None else measurer.refusal(asked)
         elif objective.name == "mca":
             refusal = "llvm-mca is not installed" if mca is None else await mca.refusal(target)
         if refusal is None:

@@ -6,12 +6,14 @@ import csv
 import html
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from teeny_async.frozen import FrozenMap
+from teeny_async.tuning import journal
 from teeny_async.tuning.space import Config
 from teeny_async.tuning.verdict import SCHEMA, Verdict
 
@@ -24,7 +26,7 @@ class TuneResult:
     """verdicts: all of them, in the order they came. folder: of the run; None when it kept none.
 
     elapsed: seconds, of all parts of the run. notes: what could not be had, and why.
-    stats: compile seconds, measure seconds, counts by status and by source.
+    stats: compile seconds, measure seconds, counts by status and by source. run: the journal's first line.
     """
 
     verdicts: Sequence[Verdict]
@@ -32,11 +34,14 @@ class TuneResult:
     elapsed: float = 0.0
     notes: Sequence[str] = ()
     stats: Mapping[str, Any] = field(default_factory=FrozenMap)
+    run: Mapping[str, Any] = field(default_factory=FrozenMap)
 
     @property
     def places(self) -> list[Place]:
         """Kernel and target of each search, in order."""
-        return list(dict.fromkeys((verdict.kernel, verdict.target) for verdict in self.verdicts))
+        found = dict.fromkeys((verdict.kernel, verdict.target) for verdict in self.verdicts)
+        asked = [tuple(name.rsplit(" ", 1)) for name in self.run.get("dimensions", ())]
+        return sorted(found, key=lambda place: asked.index(place) if place in asked else len(asked))
 
     def ranked(self, target: str | None = None, kernel: str | None = None) -> list[Verdict]:
         """The verdicts with a value, best first; of one target, of one kernel, where they are named.
@@ -46,7 +51,7 @@ class TuneResult:
         return ranked(
             verdict
             for verdict in self.verdicts
-            if target in (None, verdict.target) and kernel in (None, verdict.kernel)
+            if is_called(verdict.target, target) and kernel in (None, verdict.kernel)
         )
 
     def top(self, count: int = 5, target: str | None = None, kernel: str | None = None) -> list[Verdict]:
@@ -108,6 +113,11 @@ class TuneResult:
         return f"<table>{head}{''.join(rows)}</table>"
 
 
+def is_called(name: str, target: str | None) -> bool:
+    """Whether a target is meant: by its whole name, or without its triple ("native")."""
+    return target in (None, name, name.partition("@")[0])
+
+
 def ranked(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """The best founded verdict of each configuration, the best first; those without a value are left out.
 
@@ -122,7 +132,15 @@ def ranked(verdicts: Iterable[Verdict]) -> list[Verdict]:
         known = founded.get(name)
         if known is None or _weight(verdict) > _weight(known):
             founded[name] = verdict
-    return sorted(founded.values(), key=lambda verdict: (verdict.fidelity < 1.0, *verdict.order))
+    return sorted(founded.values(), key=lambda verdict: (verdict.fidelity < 1.0, verdict.order, _place(verdict.config)))
+
+
+def _place(config: Config) -> list[tuple[bool, float, str]]:
+    """Smaller values first, where nothing else tells two apart: not by when they happened to be done."""
+    return [
+        (False, float(value), "") if isinstance(value, (int, float)) else (True, 0.0, value)
+        for value in config.values()
+    ]
 
 
 def tied(found: Sequence[Verdict]) -> list[Verdict]:
@@ -170,9 +188,38 @@ def _row(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def stats_of(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Counts, and what compiling and measuring took, in seconds, summed."""
+    searched = [verdict for verdict in verdicts if verdict.phase == "search"]
+    measured = [verdict.measurement for verdict in verdicts if "started" in verdict.measurement]
+    return {
+        "verdicts": len(verdicts),
+        "statuses": dict(Counter(verdict.status for verdict in searched)),
+        "sources": dict(Counter(str(verdict.compile.get("source")) for verdict in searched if verdict.compile)),
+        "compile_seconds": sum(
+            verdict.compile["seconds"] for verdict in verdicts if verdict.compile.get("source") == "compiled"
+        ),
+        "measure_seconds": sum(record["ended"] - record["started"] for record in measured),
+    }
+
+
+def load_result(folder: str | Path) -> TuneResult:
+    """What a run has found so far, from its journal. Raises RequestError when the folder is none of a run."""
+    record = journal.load(Path(folder))
+    verdicts = list(record.verdicts.values())
+    return TuneResult(
+        verdicts=verdicts,
+        folder=Path(folder),
+        elapsed=record.elapsed,
+        notes=tuple((record.run or {}).get("notes", ())),
+        stats=FrozenMap(stats_of(verdicts)),
+        run=FrozenMap(record.run or {}),
+    )
+
+
 def config_text(config: Mapping[str, Any]) -> str:
     """As in "TILE=32 ROWS=4"."""
-    return " ".join(f"{name}={value}" for name, value in config.items()) or "(no params)"
+    return " ".join(f"{name}={value}" for name, value in config.items() if value != "") or "(no params)"
 
 
 def value_text(verdict: Verdict) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import anyio
 import anyio.to_thread
 
 from teeny_async.api import Compiler
+from teeny_async.execution.machine import available_cpus
 from teeny_async.execution.runner import LocalRunner
 from teeny_async.files import write_whole
 from teeny_async.frozen import FrozenMap
@@ -25,12 +25,11 @@ from teeny_async.tuning.mca import Mca, McaFinder
 from teeny_async.tuning.measurement import Measure, MeasureContext, Measurer, UserMeasure
 from teeny_async.tuning.objectives import Objective, objective_named
 from teeny_async.tuning.prepare import Plan, Setting, header_of, make_studies, plan_of
-from teeny_async.tuning.result import TuneResult, tied
+from teeny_async.tuning.result import TuneResult, stats_of, tied
 from teeny_async.tuning.strategies import StrategyMaker, strategy_named
 from teeny_async.tuning.study import Study
 from teeny_async.tuning.sweep import Sweep
 from teeny_async.tuning.tuner import OnVerdict, Tuner
-from teeny_async.tuning.verdict import Verdict
 from teeny_async.tuning.watch import Watch
 
 
@@ -72,12 +71,10 @@ async def tune(
     wanted = [objective_named(name) for name in names]
     if any(each.name == "compile-time" for each in wanted):
         options.setdefault("mode", "refresh")  # a hit says nothing about time
-    measurer = None if measure is None else measure if _is_measurer(measure) else UserMeasure(measure, devices)
-    watch = Watch(options.pop("on_event", None))
     setting = Setting(
         sweep=sweep,
         wanted=wanted,
-        measurer=measurer,  # type: ignore[arg-type]
+        measurer=_measurer(measure, devices),
         maker=strategy_named(strategy) if isinstance(strategy, str) else strategy,
         seed=seed,
         budget=_budget(budget),
@@ -87,18 +84,34 @@ async def tune(
         shared=_expression(shared),
         strategy=strategy if isinstance(strategy, str) else getattr(strategy, "name", "custom"),
     )
+    folder = None if run is None else Path(run)
+    return await _run(setting, options, folder=folder, resume=resume, on_plan=on_plan, on_verdict=on_verdict)
+
+
+async def _run(
+    setting: Setting,
+    options: dict[str, Any],
+    *,
+    folder: Path | None,
+    resume: bool,
+    on_plan: Callable[[Plan], None] | None,
+    on_verdict: OnVerdict | None,
+) -> TuneResult:
+    watch = Watch(options.pop("on_event", None))
+    leaves = getattr(setting.measurer, "leaves", 0)
+    if leaves and options.get("jobs") is None:
+        options["jobs"] = max(1, available_cpus() - leaves)
     async with contextlib.AsyncExitStack() as stack:
         compiler = await stack.enter_async_context(Compiler(on_event=watch, **options))
         if setting.measurer is not None:
             await stack.enter_async_context(setting.measurer)
-        mca = await _mca(wanted, compiler, stack)
+        mca = await _mca(setting.wanted, compiler, stack)
         studies, notes = await make_studies(setting, compiler, mca)
         if on_plan is not None:
             on_plan(plan_of(setting, studies, notes))
-        folder = None if run is None else Path(run)
         log = None
+        header = header_of(setting, studies, notes)
         if folder is not None:
-            header = header_of(setting, studies, notes)
             log = await stack.enter_async_context(journal.open_journal(folder, header, resume=resume))
         tuner = Tuner(
             compiler,
@@ -112,7 +125,7 @@ async def tune(
         )
         await tuner.search()
         await tuner.confirm()
-        result = _result(studies, folder, tuner.elapsed, notes, compiler)
+        result = _result(studies, folder, tuner.elapsed, notes, header)
         if log is not None and folder is not None:
             await _write_best(studies, setting, compiler, folder)
             await log.append({"type": "end", "at": result.elapsed, "stats": dict(result.stats)})
@@ -140,7 +153,7 @@ async def _mca(wanted: Sequence[Objective], compiler: Compiler, stack: contextli
 
 
 def _result(
-    studies: Sequence[Study], folder: Path | None, elapsed: float, notes: Sequence[str], compiler: Compiler
+    studies: Sequence[Study], folder: Path | None, elapsed: float, notes: Sequence[str], header: dict[str, Any]
 ) -> TuneResult:
     verdicts = [verdict for study in studies for verdict in study.verdicts]
     verdicts.sort(key=lambda verdict: verdict.at)
@@ -149,22 +162,9 @@ def _result(
         folder=folder,
         elapsed=elapsed,
         notes=tuple(notes),
-        stats=FrozenMap(stats_of(verdicts) | {"slots": compiler.stats.slots}),
+        stats=FrozenMap(stats_of(verdicts)),
+        run=FrozenMap(header),
     )
-
-
-def stats_of(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Counts, and what compiling and measuring took, in seconds, summed."""
-    measured = [verdict.measurement for verdict in verdicts if "started" in verdict.measurement]
-    return {
-        "verdicts": len(verdicts),
-        "statuses": dict(Counter(verdict.status for verdict in verdicts)),
-        "sources": dict(Counter(str(verdict.compile.get("source")) for verdict in verdicts if verdict.compile)),
-        "compile_seconds": sum(
-            verdict.compile["seconds"] for verdict in verdicts if verdict.compile.get("source") == "compiled"
-        ),
-        "measure_seconds": sum(record["ended"] - record["started"] for record in measured),
-    }
 
 
 async def _write_best(studies: Sequence[Study], setting: Setting, compiler: Compiler, folder: Path) -> None:
@@ -208,5 +208,9 @@ def _expression(text: str | None) -> str | None:
     return text
 
 
-def _is_measurer(measure: object) -> bool:
-    return hasattr(measure, "devices") and hasattr(measure, "refusal")
+def _measurer(measure: Measure | Measurer | None, devices: Sequence[str]) -> Measurer | None:
+    if measure is None:
+        return None
+    if hasattr(measure, "devices") and hasattr(measure, "refusal"):
+        return cast("Measurer", measure)
+    return UserMeasure(measure, devices)

@@ -163,7 +163,10 @@ class Tuner:
             return self._ended(verdict, failure={"kind": "request", "message": str(error)}), None
         now = time.monotonic()
         started = self._watch.started(result, now) - self._began + self._offset
-        compiled = compile_record(result, study.toolchain, started, now - self._began + self._offset)
+        # The session has kept the artifact since the compiler ended; that is not the slot's time.
+        ended = now - self._began + self._offset
+        ended = min(ended, started + result.timings.ran) if len(result.attempts) == 1 else ended
+        compiled = compile_record(result, study.toolchain, started, ended)
         verdict = replace(verdict, compile=FrozenMap(compiled))
         if result.failure is not None:
             _stop_if_hopeless(result)

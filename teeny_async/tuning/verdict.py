@@ -76,7 +76,11 @@ class Verdict:
     def order(self) -> tuple[float, ...]:
         """Sorts verdicts with a value, the best first; equal values by the objective's tie-breakers."""
         score = self.score
-        return (float("inf") if score is None else score, *(float(self.facts.get(name, 0)) for name in self.goal.then))
+        return (float("inf") if score is None else score, *(self._fact(name) for name in self.goal.then))
+
+    def _fact(self, name: str) -> float:
+        value = float(self.facts.get(name.removeprefix("-"), 0))
+        return -value if name.startswith("-") else value
 
     @property
     def spread(self) -> tuple[float, float] | None:

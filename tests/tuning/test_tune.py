@@ -1,0 +1,201 @@
+"""`tune` as a whole, on fakes: compile, measure, journal, resume, results."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from teeny_async import RequestError, Sweep, ToolchainNotFoundError
+from teeny_async.result import Artifact
+from teeny_async.testing import FakeRunner, FakeToolchain
+from teeny_async.toolchains.base import Host, Toolchain, ToolNotFound
+from teeny_async.tuning import MeasureContext, MeasureFailed, TuneResult, Verdict, load_best, tune
+from teeny_async.tuning.journal import NAME, load
+from teeny_async.tuning.space import Config
+from tests.tuning.kit import KERNEL, Meter, answer, options, sweep
+
+pytestmark = pytest.mark.anyio
+WINNER = {"X": 3, "Y": 4}
+
+
+def table(result: TuneResult) -> list[tuple[Any, ...]]:
+    """What a run found, whatever the order and the times of day."""
+    return sorted((str(v.config), v.status, v.value, v.fidelity, v.phase, v.target) for v in result.verdicts)
+
+
+async def test_the_best_is_found_measured_and_confirmed(tmp_path: Path) -> None:
+    meter = Meter()
+    runner = FakeRunner(answer)
+    result = await tune(sweep(), measure=meter, run=tmp_path, **options(runner))
+    assert result.best().config == WINNER
+    assert result.best().phase == "confirm"
+    assert len(runner.actions) == 48
+    assert len(meter.calls) == 42 + 3  # X = 5 does not compile; the best three are confirmed
+    assert result.stats["statuses"] == {"ok": 45, "failed": 6}
+    failed = next(verdict for verdict in result.verdicts if verdict.status == "failed")
+    assert failed.failure == {"kind": "diagnostic", "message": "X is 5", "diagnostics": []}
+    measured = result.best().measurement
+    assert measured["device"] == "default"
+    assert set(measured["contention"]) == {"compiles", "load"}
+    assert [verdict.config["X"] for verdict in result.top(3)].count(3) >= 1
+
+
+async def test_an_estimate_is_called_one_and_ties_are_named() -> None:
+    result = await tune(sweep(), "size", **options())
+    assert result.best().config == {"X": 0, "Y": 0}
+    assert not result.best().estimate
+    assert [verdict.config["X"] for verdict in result.ties()] == [0, 1, 2, 3, 4, 6, 7]
+
+
+async def test_each_target_takes_the_first_objective_that_can_be_had() -> None:
+    notes: list[Any] = []
+    result = await tune(sweep(["znver4"]), ["time", "size"], on_plan=notes.append, **options())
+    assert result.best("znver4").objective == "size"
+    assert notes[0].total == 48
+    assert notes[0].notes == ["znver4: no time: nothing to measure with was given"]
+    with pytest.raises(RequestError, match="no registers: not for this kind of target"):
+        await tune(sweep(), "registers", **options())
+
+
+async def test_one_measurement_at_a_time_on_a_device_while_compiles_go_on() -> None:
+    busy: dict[str, int] = {}
+    most = 0
+
+    async def measure(artifact: Artifact, config: Config, context: MeasureContext) -> float:
+        nonlocal most
+        busy[context.device] = busy.get(context.device, 0) + 1
+        assert busy[context.device] == 1
+        most = max(most, sum(busy.values()))
+        await anyio.sleep(0)
+        busy[context.device] -= 1
+        return 1.0
+
+    await tune(sweep(), measure=measure, devices=("gpu0", "gpu1"), **options())
+    assert most == 2
+
+
+async def test_what_fails_in_a_measurement_is_a_verdict() -> None:
+    async def measure(artifact: Artifact, config: Config, context: MeasureContext) -> Any:
+        match config["X"]:
+            case 0:
+                raise MeasureFailed("wrong", "4 of 9 differ")
+            case 1:
+                raise ZeroDivisionError
+            case 2:
+                return {"error": "too many threads", "kind": "infeasible"}
+            case 3:
+                return {"time": 2.0, "correct": False}
+            case 4:
+                return "fast"
+        return {"time": 2.0, "correct": True, "p20": 1.0, "p80": 3.0, "runs": 9, "watts": 250}
+
+    result = await tune(sweep(params={"X": range(7)}), measure=measure, confirm=0, **options())
+    found = {int(verdict.config["X"]): verdict for verdict in result.verdicts}
+    statuses = {number: verdict.status for number, verdict in found.items()}
+    assert statuses == {0: "wrong", 1: "error", 2: "infeasible", 3: "wrong", 4: "error", 5: "failed", 6: "ok"}
+    assert found[6].spread == (1.0, 3.0)
+    assert found[6].measurement["numbers"] == {"watts": 250}
+    assert found[6].measurement["checked"] is True
+
+
+async def test_the_hopeless_are_told_when_to_give_up() -> None:
+    limits: list[float | None] = []
+
+    async def measure(artifact: Artifact, config: Config, context: MeasureContext) -> float:
+        limits.append(context.give_up_above)
+        return 2.0
+
+    await tune(sweep(params={"X": range(4)}), measure=measure, confirm=1, hopeless=3.0, **options())
+    assert limits[0] is None
+    assert limits[3] == 6.0
+    assert limits[4] is None  # the confirmation is done in full
+
+
+@pytest.mark.parametrize("strategy", ["grid", "random", "halving"])
+async def test_it_goes_on_where_it_was_killed(tmp_path: Path, strategy: str) -> None:
+    """Whatever part of the journal is left: the same table, and nothing in it is done twice."""
+    whole = await tune(sweep(), measure=Meter(), strategy=strategy, run=tmp_path / "whole", **options())
+    lines = (tmp_path / "whole" / NAME).read_bytes().splitlines(keepends=True)
+    for kept in (1, len(lines) // 3, len(lines) - 2):
+        folder = tmp_path / f"kept{kept}"
+        folder.mkdir()
+        (folder / NAME).write_bytes(b"".join(lines[:kept]) + lines[kept][:20])
+        done = {(verdict.config, verdict.fidelity, verdict.phase) for verdict in load(folder).verdicts.values()}
+        meter = Meter()
+        runner = FakeRunner(answer)
+        result = await tune(sweep(), measure=meter, strategy=strategy, run=folder, resume=True, **options(runner))
+        assert table(result) == table(whole)
+        searched = {(config, fidelity) for config, fidelity, phase in done if phase == "search"}
+        assert len(meter.calls) + sum(1 for v in load(folder).verdicts.values() if v.identity[2:] in done and v.ok) == (
+            sum(1 for verdict in whole.verdicts if verdict.ok)
+        )
+        assert not {call for call in meter.calls if call[1] < 1} & searched
+        assert result.best().config == WINNER
+
+
+async def test_a_finished_run_does_nothing_more(tmp_path: Path) -> None:
+    await tune(sweep(), measure=Meter(), run=tmp_path, **options())
+    meter, runner = Meter(), FakeRunner(answer)
+    again = await tune(sweep(), measure=meter, run=tmp_path, resume=True, **options(runner))
+    assert not meter.calls
+    assert again.best().config == WINNER
+    assert len(runner.actions) <= 1  # the winner's artifact, where the cache has lost it
+
+
+async def test_budgets_end_it() -> None:
+    result = await tune(sweep(), measure=Meter(), budget=7, strategy="random", confirm=0, **options())
+    assert len(result.verdicts) == 7
+    result = await tune(sweep(), measure=Meter(), budget="0.000001s", confirm=0, **options())
+    assert not result.verdicts
+    with pytest.raises(LookupError):
+        result.best()
+
+
+async def test_optuna_gets_there_with_less() -> None:
+    pytest.importorskip("optuna")
+    result = await tune(sweep(), measure=Meter(), budget=30, strategy="optuna", confirm=1, **options())
+    assert len({verdict.config for verdict in result.verdicts}) == 30
+    assert (result.best().value or 1) <= 3e-3
+
+
+async def test_what_would_fail_them_all_stops_the_run() -> None:
+    class Missing(FakeToolchain):
+        async def find(self, host: Host) -> Toolchain:
+            raise ToolNotFound("nowhere to be found")
+
+    with pytest.raises(ToolchainNotFoundError, match="nowhere"):
+        await tune(Sweep(KERNEL, "znver4", {"X": [1], "Y": [1]}, toolchain=Missing()), "size", **options())
+
+
+async def test_results_for_programs(tmp_path: Path) -> None:
+    seen: list[Verdict] = []
+    result = await tune(sweep(), measure=Meter(), run=tmp_path, on_verdict=seen.append, **options())
+    assert len(seen) == len(result.verdicts)
+    data = json.loads(result.to_json())
+    assert data["best"]["k znver4"]["config"] == WINNER
+    assert len(data["verdicts"]) == 51
+    rows = list(csv.DictReader(io.StringIO(result.to_csv())))
+    assert rows[0]["X"] == "0"
+    assert {row["failure"] for row in rows} == {"", "diagnostic: X is 5"}
+    assert "X=3 Y=4" in result._repr_html_()
+    frame = pytest.importorskip("pandas")
+    assert isinstance(result.to_pandas(), frame.DataFrame)
+
+
+async def test_the_winner_is_loaded_in_one_line(tmp_path: Path) -> None:
+    await tune(sweep(), measure=Meter(), run=tmp_path, **options())
+    best = load_best(tmp_path, device="znver4")
+    assert best.config == WINNER
+    assert best.artifact["object"] == b"x" * 14
+    with pytest.raises(LookupError, match="it has k for znver4"):
+        load_best(tmp_path, device="sm_90")
+    [stored] = (tmp_path / "artifacts").iterdir()
+    stored.write_bytes(b"other")
+    with pytest.raises(RequestError, match="was changed"):
+        load_best(tmp_path / "best.json", device="znver4")
