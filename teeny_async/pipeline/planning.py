@@ -23,6 +23,8 @@ from teeny_async.target import Target, unknown_cpu
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound
 from teeny_async.toolchains.registry import DRIVERS, candidates, driver_named
 
+ASSEMBLER = "ptxas"
+
 
 class Stage(NamedTuple):
     """One action of a plan and who runs and judges it."""
@@ -148,7 +150,7 @@ class Planner:
         if isinstance(request.toolchain, Driver):
             return (_that_takes(request.toolchain, request),)
         if request.toolchain == "auto":
-            found: Sequence[Driver] = [driver for driver in candidates(language) if driver.offers(request)]
+            found: Sequence[Driver] = candidates(language)
             if not found:
                 raise RequestError(
                     f"kernel {request.kernel.name!r}: no toolchain compiles {language}; name one of yours"
@@ -161,10 +163,10 @@ class Planner:
         asked = request.target or driver.default_target(request.kernel)
         target = self._known_target(driver, asked)
         stages = [Stage(driver, toolchain, driver.plan(request, target, toolchain))]
-        if second := driver.finish(request, target):
-            finisher = DRIVERS[second]
-            tool = self._known_toolchain(finisher)
-            stages.append(Stage(finisher, tool, finisher.plan(request, target, tool)))
+        if driver.assembles(request, target):
+            assembler = DRIVERS[ASSEMBLER]
+            tool = self._known_toolchain(assembler)
+            stages.append(Stage(assembler, tool, assembler.plan(request, target, tool)))
         key = request_key(_runs(stages), self._digests, partial(self._components, request))
         team = tuple(stage.driver for stage in stages)
         tools = self._teams.get(team) or self._teams.setdefault(team, tuple(stage.toolchain for stage in stages))
