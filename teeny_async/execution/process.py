@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import anyio.to_thread
 from teeny_async.execution.scratch import Scratch, make_scratch
 from teeny_async.execution.supervisor.loop import REAP_DEADLINE
 from teeny_async.execution.supervisor.main import PROGRAM
-from teeny_async.execution.supervisor.system import remove_tree
+from teeny_async.execution.supervisor.system import kill_below, remove_tree
 from teeny_async.execution.supervisor.wire import Facts, Limits, decode_facts, message_size, pack, unpack
 from teeny_async.execution.tasks import ServiceGroup
 
@@ -242,7 +241,7 @@ class Supervised:
         self.lost = True
         self._writable.set()
         if self._waiting:
-            kill_below(self._scratch.root)
+            kill_below(os.fsencode(self._scratch.root))
         for waiter in self._waiting.values():
             waiter.done.set()
         self._ended.set()
@@ -256,6 +255,7 @@ class Supervised:
                 await self._ended.wait()
             if not self._ended.is_set():
                 self._process.kill()
+                await anyio.to_thread.run_sync(kill_below, os.fsencode(self._scratch.root))
                 with anyio.move_on_after(1.0):
                     await self._ended.wait()
             await self._collect()
@@ -286,18 +286,3 @@ def _reply(parts: list[bytes]) -> Reply:
         for index in facts.missing.split(","):
             outputs[int(index)] = None
     return Reply(facts, parts[2], parts[3], outputs)
-
-
-def kill_below(root: Path) -> None:
-    """Kill the groups of processes that work in a folder below `root`: orphans of a lost supervisor (Linux)."""
-    if sys.platform != "linux":
-        return
-    prefix = f"{root}{os.sep}"
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            if os.readlink(f"/proc/{entry}/cwd").startswith(prefix):
-                os.killpg(os.getpgid(int(entry)), signal.SIGKILL)
-        except OSError:
-            continue

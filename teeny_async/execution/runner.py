@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -100,7 +101,9 @@ class LocalRunner:
         try:
             supervised = self._supervisor()
         except OSError as error:
-            return Exit(code=None, errno=error.errno)
+            # Told apart from the same errors of the spawn, which say that the tool is missing.
+            misleading = error.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC)
+            return Exit(code=None, errno=errno.EIO if misleading else error.errno)
         try:
             reply = await supervised.run(job)
         except SupervisorLost:

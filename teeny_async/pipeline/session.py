@@ -170,6 +170,7 @@ class Session:
 
     def new_call(self) -> int:
         """The number of a batch or stream that begins now."""
+        self._check_open()
         return self._tower.brakes.new_call()
 
     async def book(self, request: CompileRequest) -> Booking | Failure:
@@ -190,8 +191,7 @@ class Session:
 
         Synchronous, so that nothing comes between looking a flight up and inserting it.
         """
-        if not self._is_open:
-            raise RuntimeError("the session is not open: use it inside `async with Compiler(...) as compiler:`")
+        self._check_open()
         under_way = self._tower.flights.get(booking.key, request.log_level)
         if under_way is not None and under_way.reading_since is None:
             under_way.board(passenger, tag)
@@ -224,6 +224,10 @@ class Session:
     def refused(self, request: CompileRequest, failure: Failure) -> CompileResult:
         """The result of a request for which nothing could be started."""
         return self._teller.finished(CompileResult(request=request, key=None, outcome=failure, source="compiled"))
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise RuntimeError("the session is not open: use it inside `async with Compiler(...) as compiler:`")
 
     async def _note_probes(self) -> None:
         if self._store is not None and self._rules.mode != "cached_only":

@@ -123,7 +123,8 @@ class ResultStream:
         number, request = tag
         self._aboard.pop(number, None)
         if flight.bug is not None:
-            self._error = flight.bug
+            self._error = RuntimeError("teeny_async: internal error; please report it")
+            self._error.__cause__ = flight.bug
             self._outstanding -= 1
             self._arrived.set()
         else:

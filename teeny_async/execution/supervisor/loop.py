@@ -20,6 +20,7 @@ from .system import (
     MAX_RSS_UNIT,
     children,
     group_of,
+    has_tmp_below,
     limit_cpu,
     prefer_to_kill,
     remove_tree,
@@ -251,8 +252,7 @@ class Supervisor:
             kept.append(capture.close())
             dropped += capture.dropped
         job.note_cpu_limit()
-        if job.survivors or job.stopped != "-" or not self._jobs:
-            self._end_strays()
+        self._end_strays(job.folder)
         facts = Facts(
             status=job.status,
             stopped=job.stopped,
@@ -267,11 +267,19 @@ class Supervisor:
         )
         self._outbox.reply(job, facts, *kept)
 
-    def _end_strays(self) -> None:
-        """Kill what left its group (a daemon of a compiler): a child of ours that belongs to no job."""
-        for pid in children():
+    def _end_strays(self, folder: bytes | None = None) -> None:
+        """Kill what left its group (a daemon of a compiler): a child of ours in no job's group.
+
+        folder: of the job whose strays are meant, told by their TMPDIR; None: everybody's.
+        """
+        found = children()
+        if len(found) <= len(self._jobs):
+            return
+        for pid in found:
             group = group_of(pid)
-            if pid not in self._jobs and group not in self._jobs and group != os.getpgrp():
+            if pid in self._jobs or group in self._jobs or group == os.getpgrp():
+                continue
+            if folder is None or has_tmp_below(pid, folder):
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:

@@ -79,11 +79,38 @@ def sweep(base: bytes) -> None:
             continue
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            kill_below(entry.path)  # session and supervisor were both killed: nobody else will
             remove_tree(entry.path)
         except OSError:
             pass
         finally:
             os.close(fd)
+
+
+def kill_below(root: bytes) -> None:
+    """Kill the groups of processes that work in a folder below `root`, or were given a TMPDIR there (Linux)."""
+    if sys.platform != "linux":
+        return
+    below = root + b"/"
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            if os.readlink(b"/proc/%s/cwd" % name.encode()).startswith(below) or has_tmp_below(int(name), root):
+                group = os.getpgid(int(name))
+                if group != os.getpgrp():
+                    os.killpg(group, signal.SIGKILL)
+        except OSError:
+            continue
+
+
+def has_tmp_below(pid: int, folder: bytes) -> bool:
+    """Whether a process was given a TMPDIR below a folder; where that cannot be seen, it was not."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environ:
+            return b"\0TMPDIR=" + folder + b"/" in b"\0" + environ.read()
+    except OSError:
+        return False
 
 
 def group_of(pid: int) -> int:
