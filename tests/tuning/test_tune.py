@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pandas
+import pandas as pd
 import pytest
 
 from teeny_async import RequestError, Sweep, ToolchainNotFoundError
@@ -185,7 +185,7 @@ async def test_results_for_programs(tmp_path: Path) -> None:
     assert rows[0]["X"] == "0"
     assert {row["failure"] for row in rows} == {"", "diagnostic: X is 5"}
     assert "X=3 Y=4" in result._repr_html_()
-    assert isinstance(result.to_pandas(), pandas.DataFrame)
+    assert isinstance(result.to_pandas(), pd.DataFrame)
 
 
 async def test_the_winner_is_loaded_in_one_line(tmp_path: Path) -> None:
