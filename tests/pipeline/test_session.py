@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from teeny_async import (
 from teeny_async.action import Action
 from teeny_async.events import Event, Finished, Queued, Retried, Started
 from teeny_async.result import Exit
+from teeny_async.store.base import Entry
 from teeny_async.store.memory import MemoryStore
 from teeny_async.testing import FakeRunner, FakeToolchain
 from teeny_async.toolchains.base import Host, Toolchain, ToolNotFound
@@ -261,7 +263,58 @@ async def test_stats_count_what_happened() -> None:
         stats = compiler.stats
     assert (stats.requests, stats.compiled, stats.coalesced, stats.cached) == (4, 2, 1, 1)
     assert stats.runs == 2
+    assert stats.hits == {"store": 1}
+    assert stats.most_running == 2
     assert 0 <= stats.utilisation <= 1
+
+
+async def test_stats_tell_what_failed_what_was_tried_again_and_whose_flake_it_was() -> None:
+    tries: dict[bytes, int] = {}
+
+    def answer(action: Action) -> Exit:
+        text = action.inputs[0].data()
+        tries[text] = tries.get(text, 0) + 1
+        if b"return 1;" in text:
+            return REFUSED
+        return CRASHED if b"return 2;" in text and tries[text] == 1 else OK
+
+    async with session(FakeRunner(answer)) as compiler:
+        await compiler.compile_many([request(number) for number in (0, 1, 1, 2)])
+        stats = compiler.stats
+    assert (stats.failed, stats.failures) == (2, {"diagnostic": 2})
+    assert stats.retries == {"crash": 1}
+    assert stats.flakes == {"fake": 1}
+    assert stats.runs == 4
+
+
+async def test_a_store_with_layers_says_where_the_hits_were() -> None:
+    class Layered(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hits_by_layer = {"memory": 0, "folder": 5, "shipped": 0}
+
+        async def get_many(self, digests: Sequence[str]) -> list[Entry | None]:
+            found = await super().get_many(digests)
+            self.hits_by_layer["folder"] += sum(entry is not None for entry in found)
+            return found
+
+    store = Layered()
+    async with session(FakeRunner(), store=store) as compiler:
+        await compiler.compile_many([request(0), request(1)])
+        assert compiler.stats.hits == {}
+    async with session(FakeRunner(), store=store) as compiler:
+        await compiler.compile_many([request(0), request(1)])
+        assert compiler.stats.hits == {"folder": 2}, "since the session began"
+
+
+async def test_a_retry_says_what_the_attempt_failed_of() -> None:
+    events: list[Event] = []
+    exits = [Exit(code=-11, stderr=b"it fell over"), OK]
+    runner = FakeRunner(lambda _: exits[len(runner.actions) - 1])
+    async with session(runner, on_event=events.append) as compiler:
+        await compiler.compile(request())
+    [retried] = [event for event in events if isinstance(event, Retried)]
+    assert (retried.kind, retried.message, retried.attempt) == (FailureKind.CRASH, "it fell over", 1)
 
 
 @pytest.mark.parametrize(
