@@ -8,6 +8,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import anyio
+
+from teeny_async.execution.digests import file_clock_ns
 from teeny_async.settings import Settings
 
 KERNELS = Path(__file__).parent.parent / "examples" / "kernels"
@@ -53,3 +56,13 @@ def _processes(scratch_dir: Path) -> list[str]:
         if f"{cwd}/".startswith(f"{scratch_dir}/") or str(scratch_dir) in command:
             found.append(f"process {process.name} in {cwd}: {command}")
     return found
+
+
+async def the_file_clock_moved_on() -> None:
+    """Until it has, a file that was just written might change again unseen, and what read it is not kept.
+
+    Linux 6.13 and later stamp some files with the fine clock: the coarse one has to pass that, not only to move.
+    """
+    written = time.time_ns()
+    while file_clock_ns() <= written:
+        await anyio.sleep(0.001)

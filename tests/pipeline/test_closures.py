@@ -16,6 +16,7 @@ from teeny_async.frozen import FrozenMap
 from teeny_async.result import Exit
 from teeny_async.store.memory import MemoryStore
 from teeny_async.testing import FakeRunner, FakeToolchain
+from tests.support import the_file_clock_moved_on
 
 from .kit import request, session
 
@@ -46,17 +47,12 @@ def tool(tmp_path: Path) -> Including:
     return Including(tmp_path / "h.h")
 
 
-async def settle() -> None:
-    """Let the clock that stamps files move on: until then a file just written might change again unseen."""
-    await anyio.sleep(0.02)
-
-
 async def test_a_hit_needs_no_compiler_and_a_changed_file_misses(tool: Including) -> None:
     runner, store = FakeRunner(tool.exit), MemoryStore()
     sources = []
     for text in ("one", "one", "two", "two", "one"):
         tool.header.write_text(text)
-        await settle()
+        await the_file_clock_moved_on()
         async with session(runner, store=store) as compiler:
             result = await compiler.compile_result(request(toolchain=tool))
         assert result.artifact["object"] == text.encode()
@@ -71,7 +67,7 @@ async def test_a_file_that_changes_meanwhile_is_not_kept(tool: Including) -> Non
         return exit
 
     runner, store = FakeRunner(answer), MemoryStore()
-    await settle()
+    await the_file_clock_moved_on()
     async with session(runner, store=store) as compiler:
         first = await compiler.compile_result(request(toolchain=tool))
         assert first.uncached is not None
@@ -97,13 +93,13 @@ async def test_who_comes_while_it_reads_looks_for_itself(tool: Including, change
     async def late(compiler: Compiler) -> None:
         results.append(await compiler.compile_result(request(toolchain=tool)))
 
-    await settle()
+    await the_file_clock_moved_on()
     async with session(runner) as compiler, anyio.create_task_group() as group:
         group.start_soon(late, compiler)
         await reading.wait()
         if changes:
             tool.header.write_text("two")
-            await settle()
+            await the_file_clock_moved_on()
         group.start_soon(late, compiler)
         await anyio.wait_all_tasks_blocked()
         go_on.set()
@@ -116,7 +112,7 @@ async def test_who_comes_while_it_reads_looks_for_itself(tool: Including, change
 
 async def test_requests_of_one_call_share_one_compile(tool: Including) -> None:
     runner = FakeRunner(tool.exit)
-    await settle()
+    await the_file_clock_moved_on()
     async with session(runner) as compiler:
         results = await compiler.compile_many([request(number % 3, toolchain=tool) for number in range(30)])
     assert len(runner.actions) == 3

@@ -11,7 +11,7 @@ import pytest
 from teeny_async import Compiler, CompileRequest, Kernel, Target
 from teeny_async.settings import Settings
 from tests.standins import Teenyc, stock_rustc
-from tests.support import KERNELS, changed
+from tests.support import KERNELS, changed, the_file_clock_moved_on
 
 pytestmark = pytest.mark.anyio
 
@@ -29,6 +29,7 @@ class Bench:
         self.settings = settings
 
     async def misses(self, request: CompileRequest, settings: Settings | None = None) -> bool:
+        await the_file_clock_moved_on()
         async with Compiler(settings=settings or self.settings) as compiler:
             result = await compiler.compile_result(request)
         assert result.ok, result.failure
