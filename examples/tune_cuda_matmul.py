@@ -142,7 +142,11 @@ def kernel_tuner(size: int, lang: str, params: dict[str, list[int]]) -> dict[str
         (size, size),
         [a, b, np.zeros_like(a), np.int32(size)],
         {"block_size_x": sorted({(t // w) ** 2 for t in params["TILE"] for w in params["WORK"]}), **params},
-        restrictions=lambda p: p["block_size_x"] == (p["TILE"] // p["WORK"]) ** 2 and feasible(p),
+        restrictions=[
+            "block_size_x == (TILE // WORK) ** 2",
+            "32 <= block_size_x <= 1024",
+            "TILE * DEPTH % (block_size_x * VEC) == 0",
+        ],
         grid_div_x=["TILE"],
         grid_div_y=["TILE"],
         answer=[None, None, wanted, None],

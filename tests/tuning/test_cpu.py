@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import numpy as np
 import pytest
 
 from teeny_async import Kernel, RequestError, Sweep, Target
@@ -17,7 +18,9 @@ from teeny_async.tuning.command import CommandMeasurer, last_object
 from teeny_async.tuning.cpu import CpuMeasurer
 from teeny_async.tuning.signature import Argument, Signature
 from teeny_async.tuning.worker import Worker
-from teeny_async.tuning.workers.timing import measure, summary
+from teeny_async.tuning.workers.arrays import Problem
+from teeny_async.tuning.workers.stdio import Refused
+from teeny_async.tuning.workers.timing import measure, summary, uncertainty
 
 pytest.importorskip("numpy")
 KERNEL = Kernel.from_file(Path(__file__).parent / "bad.c", name="bad")
@@ -50,8 +53,42 @@ def test_the_times_of_runs() -> None:
     found = measure(lambda: next(times) / 10, batch=10, fidelity=3.9)
     assert (found.median, found.p20, found.p80, found.runs) == (0.02, 0.01, 0.03, 5)
     assert measure(lambda: 1.0, give_up_above=0.5).stopped == "hopeless"
-    assert measure(lambda: 0.001, fidelity=0.1).runs < measure(lambda: 0.001).runs
+    noisy = [iter([0.001, 0.0012, 0.0009] * 1000) for _ in range(2)]
+    assert measure(lambda: next(noisy[0]), fidelity=0.1).runs < measure(lambda: next(noisy[1])).runs
     assert summary([3.0, 1.0, 2.0]).median == 2.0
+
+
+def test_runs_end_when_the_median_is_known() -> None:
+    assert measure(lambda: 0.001).runs == 10
+    assert measure(lambda: 0.001, warm_up=0.0).runs == 10
+    samples = [1.0 + number / 1000 for number in range(100)]
+    assert 0.019 < uncertainty(samples) < 0.023
+    assert uncertainty(samples * 100) < uncertainty(samples) / 5
+    assert uncertainty([0.0] * 10) == float("inf")
+
+
+@pytest.mark.parametrize(("found", "wrong"), [(2.0, 0), (2.1, 1), (float("nan"), 1), (float("inf"), 1)])
+def test_what_is_compared(found: float, wrong: int) -> None:
+    argument = {"name": "x", "role": "out", "type": "f32", "shape": [4], "rtol": 1e-4}
+    problem = Problem([argument], "x = zeros_like(x) + 2.0")
+    array = np.full(4, 2.0, dtype=np.float32)
+    problem.check({"x": array})
+    array[1] = found
+    if wrong:
+        with pytest.raises(Refused, match=f"{wrong} of 4 elements of x are wrong: x\\[1\\] is {found:.6g}, not 2"):
+            problem.check({"x": array})
+    else:
+        problem.check({"x": array})
+
+
+def test_what_is_not_finite_must_be_the_same(tmp_path: Path) -> None:
+    reference = tmp_path / "reference.py"
+    reference.write_text("import numpy\ndef f(x):\n    return numpy.array([1.0, numpy.inf, numpy.nan])\n")
+    argument = {"name": "x", "role": "out", "type": "f32", "shape": [3], "rtol": 1e-4}
+    problem = Problem([argument], f"{reference}:f")
+    problem.check({"x": np.array([1.0, np.inf, np.nan], dtype=np.float32)})
+    with pytest.raises(Refused, match="2 of 3"):
+        problem.check({"x": np.array([1.0, np.nan, np.inf], dtype=np.float32)})
 
 
 @pytest.mark.anyio

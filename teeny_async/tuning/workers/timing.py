@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +12,10 @@ BUDGET = 0.25
 """Seconds of timed runs, for a full measurement."""
 LEAST, MOST = 5, 2000
 """Timed runs."""
+PRECISION = 0.005
+"""Of the median: a full measurement ends before its budget when the median is known as well as this."""
+_FIRST_LOOK = 10
+"""Runs until it is first asked how well the median is known; then after twice as many each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,18 @@ class Timed:
 
 
 def measure(
-    once: Callable[[], float], *, batch: int = 1, fidelity: float = 1.0, give_up_above: float | None = None
+    once: Callable[[], float],
+    *,
+    batch: int = 1,
+    fidelity: float = 1.0,
+    give_up_above: float | None = None,
+    warm_up: float = WARM_UP,
 ) -> Timed:
-    """Warm up by time, then run until the budget is spent.
+    """Warm up by time, then run until the median is known to `PRECISION` or the budget is spent.
 
     once: calls the kernel `batch` times and says the seconds of all of them. give_up_above: seconds of one call;
     when the first two runs (the first one pays for page faults and lazy loading) are both slower, that is the
-    whole measurement.
+    whole measurement. warm_up: seconds.
     """
     first = once()
     second = once()
@@ -39,15 +49,35 @@ def measure(
         fast, slow = sorted((first / batch, second / batch))
         return Timed(fast, fast, slow, 2, "hopeless")
     spent = first + second
-    while spent < WARM_UP * fidelity:
+    while spent < warm_up * fidelity:
         spent += once()
     samples: list[float] = []
     left = BUDGET * fidelity
+    look = _FIRST_LOOK
     while len(samples) < LEAST or (left > 0 and len(samples) < MOST):
         took = once()
         samples.append(took / batch)
         left -= took
+        if len(samples) == look:
+            if uncertainty(samples) <= PRECISION / fidelity:
+                break
+            look *= 2
     return summary(samples)
+
+
+def uncertainty(samples: list[float]) -> float:
+    """How wide the 95% confidence interval of the median is, as a share of it.
+
+    The interval is that of the order statistics, which assumes nothing of how times are distributed: the ranks
+    n/2 - 0.98 sqrt(n) and 1 + n/2 + 0.98 sqrt(n) (Conover, Practical Nonparametric Statistics, 3.2).
+    """
+    ordered = sorted(samples)
+    count = len(ordered)
+    reach = 0.98 * math.sqrt(count)
+    low = max(0, math.floor(count / 2 - reach) - 1)
+    high = min(count - 1, math.ceil(count / 2 + reach))
+    median = ordered[count // 2]
+    return (ordered[high] - ordered[low]) / median if median > 0 else math.inf
 
 
 def summary(samples: list[float]) -> Timed:
