@@ -95,7 +95,8 @@ class CpuMeasurer:
         library = self._folder / f"{artifact.digest[:32]}.so"
         data = await self._link(artifact)
         await anyio.to_thread.run_sync(library.write_bytes, data)
-        message |= {"library": str(library), "fidelity": context.fidelity, "give_up_above": context.give_up_above}
+        message |= {"library": str(library), "fidelity": context.fidelity, "best": context.best}
+        message["give_up_above"] = context.give_up_above
         try:
             answer = await self._worker.ask(message, self._timeout)
         finally:

@@ -29,7 +29,6 @@ class CudaMeasurer:
     """
 
     flags: Sequence[str] = ()
-    leaves: int = 0
 
     def __init__(
         self,
@@ -47,6 +46,7 @@ class CudaMeasurer:
             )
         if signature.grid is None or signature.block is None:
             raise RequestError("a GPU kernel needs the expressions for its grid and its block")
+        self.leaves = len(devices)  # each worker checks results, and that takes a CPU
         self._signature = signature
         self._timeout = timeout
         extra = [device_class] if device_class else []
@@ -94,7 +94,7 @@ class CudaMeasurer:
         except RequestError as refused:
             raise MeasureFailed("error", str(refused)) from None
         message["code"] = base64.b64encode(artifact[label]).decode()
-        message |= {"fidelity": context.fidelity, "give_up_above": context.give_up_above}
+        message |= {"fidelity": context.fidelity, "best": context.best, "give_up_above": context.give_up_above}
         answer = await self._names[context.device].ask(message, self._timeout)
         return {**answer, "problem": dict(self._signature.sizes)}
 

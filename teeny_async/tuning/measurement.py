@@ -92,14 +92,16 @@ class Measurement:
 class MeasureContext:
     """request: what was compiled. target: resolved. device: the one to use, which nothing else is measured on.
 
-    fidelity: the share of a full measurement that is wanted, above 0 to 1. give_up_above: a run that takes longer
-    is hopeless and need not be repeated, in the objective's unit; None while nothing is known.
+    fidelity: the share of a full measurement that is wanted, above 0 to 1. best: the best value so far; what is
+    clearly worse need not be measured as well. give_up_above: a run that takes longer is hopeless and need not be
+    repeated. Both in the objective's unit; None while nothing is known, and when the winners are confirmed.
     """
 
     request: CompileRequest
     target: Target
     device: str
     fidelity: float = 1.0
+    best: float | None = None
     give_up_above: float | None = None
 
 

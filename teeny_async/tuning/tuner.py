@@ -177,12 +177,14 @@ class Tuner:
         except RequestError as error:
             return self._ended(verdict, failure={"kind": "request", "message": str(error)}), None
         verdict = replace(verdict, facts=FrozenMap(numbers))
+        best = study.best.value if study.best is not None and phase == "search" else None
         context = MeasureContext(
             request=request,
             target=study.target,
             device="",
             fidelity=trial.fidelity,
-            give_up_above=self._limit(study, phase),
+            best=best,
+            give_up_above=None if best is None else best * self._settings.hopeless,
         )
         return await self._evaluate(study, verdict, result.artifact, context), result.artifact
 
@@ -191,11 +193,6 @@ class Tuner:
         threads = None if settings.threads is None else int(evaluate(settings.threads, config))
         shared = None if settings.shared is None else int(evaluate(settings.shared, config))
         return facts(result, study.target, threads=threads, shared=shared)
-
-    def _limit(self, study: Study, phase: Phase) -> float | None:
-        if study.best is None or study.best.value is None or phase == "confirm":
-            return None
-        return study.best.value * self._settings.hopeless
 
     async def _evaluate(self, study: Study, verdict: Verdict, artifact: Artifact, context: MeasureContext) -> Verdict:
         if study.objective.measured:

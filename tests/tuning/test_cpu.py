@@ -67,6 +67,15 @@ def test_runs_end_when_the_median_is_known() -> None:
     assert uncertainty([0.0] * 10) == float("inf")
 
 
+def test_what_is_far_from_the_best_is_not_measured_as_well() -> None:
+    runs = []
+    for best in (None, 0.001, 0.0005):
+        noisy = iter([0.001, 0.00102, 0.00098] * 1000)
+        runs.append(measure(lambda noisy=noisy: next(noisy), best=best).runs)  # type: ignore[misc]
+    assert runs[0] == runs[1] > 10
+    assert runs[2] == 10
+
+
 @pytest.mark.parametrize(("found", "wrong"), [(2.0, 0), (2.1, 1), (float("nan"), 1), (float("inf"), 1)])
 def test_what_is_compared(found: float, wrong: int) -> None:
     argument = {"name": "x", "role": "out", "type": "f32", "shape": [4], "rtol": 1e-4}

@@ -21,6 +21,8 @@ from teeny_async.tuning.signature import Signature
 from tests.tuning.kit import KERNEL, TOOL, options
 
 pytest.importorskip("numpy")
+from teeny_async.tuning.workers.cuda import SmiClocks
+
 pytestmark = pytest.mark.anyio
 FAULTS = ["none", "wrong", "launch", "hang", "crash", "context"]
 SIGNATURE = Signature.parse(
@@ -106,3 +108,17 @@ async def test_devices_that_cannot_be_used_are_refused() -> None:
         assert device.refusal(Target.parse("znver4")) is not None
     with pytest.raises(RequestError, match="grid and its block"):
         CudaMeasurer(Signature.parse("k", "", {}), device_class="x:y")
+
+
+def test_clocks_are_asked_for_in_passing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\necho x >> {tmp_path}/asked\necho 1980, 3201\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    clocks = SmiClocks(0)
+    assert [clocks.read() for _ in range(3)] == [{"sm_mhz": 1980.0, "memory_mhz": 3201.0}] * 3
+    assert (tmp_path / "asked").read_text() == "x\n"
+    smi.write_text("#!/bin/sh\necho no device\n")
+    assert SmiClocks(0).read() == {}
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert SmiClocks(0).read() == {}

@@ -36,7 +36,13 @@ def handle(message: Mapping[str, Any]) -> Mapping[str, Any]:
     call()
     problem.check(arrays)
     once, batch = _timer(call)
-    timed = measure(once, batch=batch, fidelity=message["fidelity"], give_up_above=message["give_up_above"])
+    timed = measure(
+        once,
+        batch=batch,
+        fidelity=message["fidelity"],
+        best=message["best"],
+        give_up_above=message["give_up_above"],
+    )
     return {
         "time": timed.median,
         "p20": timed.p20,

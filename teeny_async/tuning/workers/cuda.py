@@ -24,12 +24,12 @@ from teeny_async.tuning.workers.stdio import Refused, serve
 from teeny_async.tuning.workers.timing import WARM_UP, measure
 
 _CLOCKS_EVERY = 5.0
-"""Seconds between two looks at the clocks: nvidia-smi takes as long as a measurement."""
+"""Seconds between two looks at the clocks: nvidia-smi takes longer than a measurement."""
 
 
 _STAYS_WARM = 0.5
 """Seconds for which a device that has just worked keeps its clocks up: the next kernel needs less of a warm-up."""
-_SHORT_WARM_UP = 0.01
+_SHORT_WARM_UP = 0.003
 
 
 class Device(Protocol):
@@ -87,6 +87,7 @@ class Runner:
         timed = measure(
             lambda: device.time(kernel, launch, arguments),
             fidelity=message["fidelity"],
+            best=message["best"],
             give_up_above=message["give_up_above"],
             warm_up=_SHORT_WARM_UP if time.monotonic() - self._worked_at < _STAYS_WARM else WARM_UP,
         )
@@ -143,8 +144,7 @@ class CudaDevice:
         self._begin = self._device.create_event(options=options)
         self._end = self._device.create_event(options=options)
         self._number = number
-        self._clocks: dict[str, Any] = {}
-        self._clocks_at = -_CLOCKS_EVERY
+        self._clocks = SmiClocks(number)
         self._l2 = 2 * max(self._attribute("CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE"), 1 << 20)
         self._flush = self.allocate(self._l2)
 
@@ -160,13 +160,10 @@ class CudaDevice:
         }
 
     def clocks(self) -> dict[str, Any]:
-        now = time.monotonic()
-        if now - self._clocks_at > _CLOCKS_EVERY:
-            self._clocks, self._clocks_at = _nvml_clocks(self._number), now
         return {
             "sm_mhz_max": self._attribute("CU_DEVICE_ATTRIBUTE_CLOCK_RATE") / 1000,
             "memory_mhz_max": self._attribute("CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE") / 1000,
-        } | self._clocks
+        } | self._clocks.read()
 
     def load(self, code: bytes, symbol: str, shared: int) -> Any:
         make = self._core.ObjectCode.from_cubin if code.startswith(b"\x7fELF") else self._core.ObjectCode.from_ptx
@@ -227,13 +224,42 @@ class CudaDevice:
         return results[0] if results else None
 
 
-def _nvml_clocks(number: int) -> dict[str, Any]:
-    """The clocks at this moment, by nvidia-smi; empty without it."""
-    query = ["nvidia-smi", f"--id={number}", "--query-gpu=clocks.sm,clocks.mem", "--format=csv,noheader,nounits"]
+class SmiClocks:
+    """The clocks as nvidia-smi says them: a few seconds old, since nobody waits for it but the first time."""
+
+    def __init__(self, number: int) -> None:
+        query = ("--query-gpu=clocks.sm,clocks.mem", "--format=csv,noheader,nounits")
+        self._command = ["nvidia-smi", f"--id={number}", *query]
+        self._running: subprocess.Popen[str] | None = None
+        self._asked_at = 0.0
+        self._last: dict[str, Any] | None = None
+
+    def read(self) -> dict[str, Any]:
+        """MHz; empty without nvidia-smi."""
+        if self._running is None and (self._last is None or time.monotonic() - self._asked_at > _CLOCKS_EVERY):
+            self._ask()
+        if self._running is not None and (self._last is None or self._running.poll() is not None):
+            self._last = _clocks_of(self._running)
+            self._running = None
+        return self._last or {}
+
+    def _ask(self) -> None:
+        self._asked_at = time.monotonic()
+        try:
+            self._running = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+        except OSError:
+            self._last = {}
+
+
+def _clocks_of(running: subprocess.Popen[str]) -> dict[str, Any]:
     try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
-        sm, memory = (float(part) for part in done.stdout.strip().split(","))
-    except (OSError, subprocess.SubprocessError, ValueError):
+        said, _ = running.communicate(timeout=10)
+        sm, memory = (float(part) for part in said.strip().split(","))
+    except (subprocess.SubprocessError, ValueError):
+        running.kill()
+        running.communicate()
         return {}
     return {"sm_mhz": sm, "memory_mhz": memory}
 

@@ -14,6 +14,8 @@ LEAST, MOST = 5, 2000
 """Timed runs."""
 PRECISION = 0.005
 """Of the median: a full measurement ends before its budget when the median is known as well as this."""
+_FAR = 0.25
+"""Of the distance from the best: a kernel that is 20% slower is known well enough when it is known to 5%."""
 _FIRST_LOOK = 10
 """Runs until it is first asked how well the median is known; then after twice as many each time."""
 
@@ -34,13 +36,14 @@ def measure(
     *,
     batch: int = 1,
     fidelity: float = 1.0,
+    best: float | None = None,
     give_up_above: float | None = None,
     warm_up: float = WARM_UP,
 ) -> Timed:
     """Warm up by time, then run until the median is known to `PRECISION` or the budget is spent.
 
-    once: calls the kernel `batch` times and says the seconds of all of them. give_up_above: seconds of one call;
-    when the first two runs (the first one pays for page faults and lazy loading) are both slower, that is the
+    once: calls the kernel `batch` times and says the seconds of all of them. best: seconds of one call of the best
+    kernel so far: one that is clearly slower is not measured as well. give_up_above: seconds of one call; when the first two runs (the first one pays for page faults and lazy loading) are both slower, that is the
     whole measurement. warm_up: seconds.
     """
     first = once()
@@ -59,10 +62,15 @@ def measure(
         samples.append(took / batch)
         left -= took
         if len(samples) == look:
-            if uncertainty(samples) <= PRECISION / fidelity:
+            if uncertainty(samples) <= _wanted(summary(samples).median, best) / fidelity:
                 break
             look *= 2
     return summary(samples)
+
+
+def _wanted(median: float, best: float | None) -> float:
+    """How well a median has to be known: the farther from the best, the less."""
+    return PRECISION if best is None else max(PRECISION, (median / best - 1) * _FAR)
 
 
 def uncertainty(samples: list[float]) -> float:
