@@ -116,7 +116,7 @@ def measured(sweep: Sweep, size: int, run: str | None) -> TuneResult:
         grid="n // TILE, n // TILE",
         block="(TILE // WORK) * (TILE // WORK)",
     )
-    result = tune_sync(sweep, "time", measure=CudaMeasurer(signature), run=run)
+    result = tune_sync(sweep, "time", measure=CudaMeasurer(signature), run=run, threads="(TILE // WORK) ** 2")
     found = result.ranked()
     best, median = found[0], found[len(found) // 2]
     ratio = (median.value or 0) / (best.value or 1)
