@@ -34,27 +34,50 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStats:
+    """The entries of one toolchain and target ("" for what is not known of them).
+
+    entries, bytes: what there is now. hits, hit_bytes, seconds_saved: over all sessions since the folder
+    was made or cleared, up to the last session that was closed; seconds_saved is what these hits took to
+    compile when they were compiled.
+    """
+
+    toolchain: str
+    target: str
+    entries: int = 0
+    bytes: int = 0
+    hits: int = 0
+    hit_bytes: int = 0
+    seconds_saved: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
     """The state of a store, and what this object has seen of it.
 
     location: the folder, or what stands for it. entries: notes are not counted. bytes: what they
-    take, notes and overhead included. size_limit: bytes; None is no limit.
+    take, notes and overhead included. size_limit: bytes, count_limit: entries and notes; None is no limit.
     hits, misses, quarantined, faults: counted since the object was made. quarantined: entries that
-    failed their check and were dropped; each is a miss too.
+    failed their check and were dropped (a read-only folder's are passed over); each is a miss too.
     skipped: operations left out, because the same kind had failed a moment before.
     trouble: why the store does not work now; None when it does.
+    groups: by toolchain and target, where the store keeps count of them.
+    layers: of a layered store, in the order in which they are asked.
     """
 
     location: str
     entries: int = 0
     bytes: int = 0
     size_limit: int | None = None
+    count_limit: int | None = None
     hits: int = 0
     misses: int = 0
     quarantined: int = 0
     faults: int = 0
     skipped: int = 0
     trouble: str | None = None
+    groups: Sequence[GroupStats] = ()
+    layers: Sequence[StoreStats] = ()
 
 
 class Store(Protocol):
@@ -64,7 +87,12 @@ class Store(Protocol):
     after its last, both in the same task; the store is closed when the last one has left, and may
     be opened again. An operation on a closed store raises RuntimeError, a malformed digest
     ValueError: those are bugs of the caller.
+
+    read_only: nothing is ever written or removed; puts and deletes do nothing.
     """
+
+    @property
+    def read_only(self) -> bool: ...
 
     async def open(self, on_fault: OnFault) -> None:
         """Make ready. Raises CacheError when what is there must not be used; other trouble is a
@@ -89,12 +117,20 @@ class Store(Protocol):
         """
         ...
 
+    async def put_many(self, entries: Sequence[tuple[str, Entry]]) -> None:
+        """Keep many entries at once: what `put` would do for each, for less."""
+        ...
+
     async def delete(self, digest: str) -> None:
         """Forget an entry, if it is there."""
         ...
 
     async def get_note(self, name: str) -> str | None:
         """A small text kept under a name, verified like an entry; None when there is none."""
+        ...
+
+    async def get_notes(self, names: Sequence[str]) -> list[str | None]:
+        """Many notes at once, in the order asked for: what `get_note` would give for each."""
         ...
 
     async def put_note(self, name: str, text: str) -> None:

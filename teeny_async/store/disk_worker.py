@@ -1,277 +1,219 @@
 """The half of a `DiskStore` that lives in the cache thread: blocking, and never raising.
 
-Every operation goes through `_attempt`, the one door at which trouble becomes a fault. After that:
-
-* the connection is closed, which ends whatever transaction was open; diskcache opens another;
-* a database that is itself broken is moved aside, and an empty one takes its place;
-* otherwise operations of that kind (reading, writing) are left out for a while. A lock is waited
-  for `patience` seconds, so a thousand results would else wait a thousand times, and a full disk
-  would give a thousand warnings.
+What goes wrong becomes a fault in `teeny_async.store.door`. What a person asks for (`clear`, and all of
+`teeny_async.store.caretaking`) raises CacheError.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from teeny_async.errors import CacheError
 from teeny_async.store import folder as folders
-from teeny_async.store.base import Entry, OnFault
-from teeny_async.store.framing import CorruptEntry, key_bytes, pack, pack_note, unpack, unpack_note
+from teeny_async.store.base import Entry, GroupStats, OnFault
+from teeny_async.store.door import Door, describe
+from teeny_async.store.framing import CorruptEntry, key_bytes, label, pack, pack_note, read_label
+from teeny_async.store.loading import Finds, drop_bad, load_entry, load_note, read_into
+from teeny_async.store.tally import Tally
+from teeny_async.store.usage import Usage
 
 if TYPE_CHECKING:
-    from teeny_async.store.raw_disk import RawCache
+    from teeny_async.store.raw_cache import RawCache
 
-T = TypeVar("T")
-Kind = Literal["reading", "writing"]
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a store object has seen, over all its openings."""
-
-    hits: int = 0
-    misses: int = 0
-    quarantined: int = 0
-    faults: int = 0
-    skipped: int = 0
+_LOOK_FOR = 2.0
+"""Seconds that are spent on looking for damage in the database when an entry in it was damaged."""
+_FLUSH_AFTER = 600.0
+"""Seconds after which uses are noted by a session that goes on; it would be for nothing to do it often."""
+_FLUSH_AT = 8192
+"""Rows used, likewise."""
 
 
 class DiskWorker:
     """One opening of a folder. Made anywhere; everything else happens in the cache thread.
 
-    patience: seconds to wait for a lock. pause: seconds for which a kind of operation is left out
-    after it failed. tell: called in the cache thread.
+    tell: called in the cache thread.
     """
 
-    def __init__(
-        self, folder: Path, *, size_limit: int, patience: float, tally: Tally, tell: OnFault, pause: float = 5.0
-    ) -> None:
-        self._folder = folder
-        self._directory = folder / folders.LAYOUT
-        self._size_limit = size_limit
-        self._patience = patience
-        self._pause = pause
+    def __init__(self, door: Door, *, tally: Tally, tell: OnFault) -> None:
+        self.door = door
         self._tally = tally
         self._tell = tell
-        self._cache: RawCache | None = None
-        self._identity: tuple[int, int] | None = None
-        self._resume: dict[Kind, float] = {"reading": 0.0, "writing": 0.0}
-        self.trouble: str | None = "it is not open"
+        self._usage = Usage()
+        self._flushed = 0.0
+        self._looked = False
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the folder does not work now."""
+        return self.door.trouble
 
     def open(self) -> None:
         """Open the folder, if it is not open. Raises CacheError when it must not be used."""
-        if self._cache is not None:
-            return
-        try:
-            folders.make_private(self._folder)
-            self._start(None)
-        except CacheError:
-            raise
-        except Exception as error:  # noqa: BLE001  # whatever it is, the session goes on uncached
-            self._give_up("open", error)
+        if self.door.open():
+            self._flushed = time.monotonic()
+            self.door.attempt("sweep", "writing", lambda cache: cache.sweep(always=False), 0)
 
     def close(self) -> None:
-        """Close the database."""
-        if self._cache is not None:
-            self._disconnect(self._cache)
-        self._cache = None
-        self.trouble = "it is not open"
+        """Note what was used, and close the database."""
+        self.flush()
+        self.door.close()
 
     def read(self, digests: Sequence[str]) -> list[Entry | None]:
         """Entries by digest; None for a miss."""
-        found: list[Entry | None] = [None] * len(digests)
-        bad: dict[str, str] = {}
-        self._attempt("get", "reading", lambda cache: _read_into(cache, digests, found, bad), None)
-        self._drop("entries", bad, _load_entry, key_bytes)
-        misses = found.count(None)
+        finds = self._look(digests)
+        used, hit = self._usage.ids, self._usage.hit
+        for row, size, info in finds.used:
+            used.add(row)
+            hit(info.label, size, info.seconds)
+        misses = finds.entries.count(None)
         self._tally.misses += misses
-        self._tally.hits += len(found) - misses
-        return found
+        self._tally.hits += len(digests) - misses
+        self._flush_when_due()
+        return finds.entries
 
-    def write(self, digest: str, entry: Entry) -> None:
-        """Store an entry whole."""
+    def look(self, digests: Sequence[str]) -> list[Entry | None]:
+        """As `read`, without counting it as a use."""
+        return self._look(digests).entries
 
-        def work(cache: RawCache) -> None:
-            data = pack(digest, entry)
-            if len(data) > self._size_limit:
-                raise ValueError(f"an entry of {len(data)} bytes is over the cache's limit of {self._size_limit}")
-            cache.publish(key_bytes(digest), data)
+    def keys_after(self, key: bytes, count: int) -> list[bytes]:
+        """The next keys of entries, in order."""
+        return self.door.attempt("scan", "reading", lambda cache: cache.keys_after(key, count), [])
 
-        self._attempt("put", "writing", work, None)
+    def write(self, entries: Sequence[tuple[str, Entry]]) -> None:
+        """Store entries whole, all or none; but for one that cannot be packed, or is too large."""
+        items = [item for digest, entry in entries if (item := self._packed(digest, entry)) is not None]
+        self.door.follow()
+        if items:
+            self.door.attempt("put", "writing", lambda cache: cache.publish(items), None)
+        self._flush_when_due()
 
     def delete(self, digest: str) -> None:
         """Remove an entry."""
-        self._attempt("delete", "writing", lambda cache: cache.delete(key_bytes(digest)), None)
+        self.door.attempt("delete", "writing", lambda cache: cache.delete(key_bytes(digest)), None)
 
-    def read_note(self, name: str) -> str | None:
-        """A note; None when there is none."""
-        bad: dict[str, str] = {}
+    def read_notes(self, names: Sequence[str]) -> list[str | None]:
+        """Notes by name; None where there is none."""
+        texts: list[str | None] = [None] * len(names)
+        finds = Finds([])
 
-        def work(cache: RawCache) -> str | None:
-            try:
-                return _load_note(cache, name)
-            except CorruptEntry as error:
-                bad[name] = str(error)
-                return None
+        def work(cache: RawCache) -> None:
+            with cache.snapshot():
+                for index, name in enumerate(names):
+                    try:
+                        found = load_note(cache, name)
+                    except CorruptEntry as error:
+                        finds.bad[name] = str(error)
+                        continue
+                    if found is not None:
+                        row, texts[index] = found
+                        self._usage.ids.add(row)
 
-        text = self._attempt("get_note", "reading", work, None)
-        self._drop("notes", bad, _load_note, str)
-        return text
+        self.door.attempt("get_note", "reading", work, None)
+        self._drop("notes", finds, load_note, str)
+        return texts
 
     def write_note(self, name: str, text: str) -> None:
         """Store a note."""
-        self._attempt("put_note", "writing", lambda cache: cache.publish(name, pack_note(name, text)), None)
+        item = (name, pack_note(name, text), None)
+        self.door.follow()
+        self.door.attempt("put_note", "writing", lambda cache: cache.publish([item]), None)
 
-    def measure(self) -> tuple[int, int]:
-        """Number of entries, and bytes in all."""
-        return self._attempt("stats", "reading", lambda cache: (cache.count_entries(), int(cache.volume())), (0, 0))
+    def measure(self) -> tuple[int, int, list[GroupStats]]:
+        """Number of entries, bytes in all, and both by toolchain and target."""
+        self.flush()
+
+        def work(cache: RawCache) -> tuple[int, int, list[GroupStats]]:
+            return cache.count_entries(), int(cache.volume()), _groups(cache)
+
+        nothing: tuple[int, int, list[GroupStats]] = (0, 0, [])
+        return self.door.attempt("stats", "reading", work, nothing)
 
     def clear(self) -> int:
         """Remove everything; the number of entries removed. Raises CacheError when that fails."""
-        if self._cache is None:
-            raise CacheError(f"the cache in {self._folder} cannot be cleared: {self.trouble}")
-        try:
-            entries = self._cache.count_entries()
-            self._cache.clear()
-            folders.remove_leftovers(self._folder)
-        except Exception as error:
-            self._recover("clear", "writing", self._cache, error)
-            raise CacheError(f"the cache in {self._folder} was not cleared: {_describe(error)}") from error
-        return entries
 
-    # What happens when something goes wrong.
+        def work(cache: RawCache) -> int:
+            entries = cache.count_entries()
+            cache.clear()
+            cache.sweep(always=True)
+            folders.remove_damaged(self.door.folder)
+            return entries
 
-    def _attempt(self, operation: str, kind: Kind, work: Callable[[RawCache], T], otherwise: T) -> T:
-        cache = self._cache
-        if cache is None or time.monotonic() < self._resume[kind]:
-            self._tally.skipped += 1
-            return otherwise
-        try:
-            return work(cache)
-        except Exception as error:  # noqa: BLE001  # a cache that fails, in whatever way, fails no compile
-            self._recover(operation, kind, cache, error)
-            return otherwise
+        self._usage = Usage()
+        return self.door.insist("clear", "writing", work)
 
-    def _recover(self, operation: str, kind: Kind, cache: RawCache, error: Exception) -> None:
-        from teeny_async.store.raw_disk import Timeout, is_damage
+    def drop_entries(self, finds: Finds) -> None:
+        """Remove the entries that failed their check."""
+        self._drop("entries", finds, load_entry, key_bytes)
 
-        self._disconnect(cache)
-        if is_damage(error):
-            self._cache = None
-            try:
-                self._start(error)
-            except Exception as worse:  # noqa: BLE001  # as above
-                self._give_up(operation, worse)
-            return
-        if isinstance(error, (OSError, sqlite3.Error, Timeout)):
-            self._resume[kind] = time.monotonic() + self._pause
-        self._fault(operation, f"{_describe(error)}; the cache folder is {self._folder}")
-
-    def _start(self, damage: Exception | None) -> None:
-        """Connect to the database; move it aside first, and start an empty one, if it is damaged."""
-        from teeny_async.store.raw_disk import RawCache, is_damage
-
-        with folders.opening_lock(self._folder, self._patience):
-            # Another process may have replaced the database that was found damaged.
-            if damage is not None and folders.identity(self._directory) == self._identity:
-                self._set_aside(damage)
-            for last in (False, True):
-                folders.make_private(self._directory)
-                folders.create_database(self._directory)
-                try:
-                    self._cache = RawCache(self._directory, size_limit=self._size_limit, patience=self._patience)
-                    break
-                except Exception as error:
-                    if last or not is_damage(error):
-                        raise
-                    self._set_aside(error)
-            self._identity = folders.identity(self._directory)
-        self.trouble = None
-
-    def _set_aside(self, damage: Exception) -> None:
-        place = folders.move_aside(self._folder)
-        self._fault("quarantine", f"the cache database was damaged ({damage}); it is in {place}, the cache is empty")
-
-    def _give_up(self, operation: str, error: Exception) -> None:
-        self.trouble = _describe(error)
-        self._fault(operation, f"{self.trouble}; the cache folder is {self._folder}; going on without a cache")
-
-    def _drop(
-        self,
-        what: str,
-        bad: Mapping[str, str],
-        load: Callable[[RawCache, str], object],
-        key: Callable[[str], bytes | str],
-    ) -> None:
-        """Remove what failed its check, and say so once."""
-        if not bad:
-            return
+    def report_bad(self, what: str, bad: Mapping[str, str]) -> None:
+        """Count and tell what failed its check."""
         self._tally.quarantined += len(bad)
         name, reason = next(iter(bad.items()))
         self._tell(
             "quarantine",
-            f"{len(bad)} of the {what} in {self._folder} damaged, and dropped; the first is {name}: {reason}",
+            f"{len(bad)} of the {what} in {self.door.folder} damaged, and dropped; the first is {name}: {reason}",
         )
-        self._attempt("quarantine", "writing", lambda cache: _drop_bad(cache, bad, load, key), None)
 
-    def _fault(self, operation: str, message: str) -> None:
-        self._tally.faults += 1
-        self._tell(operation, message)
+    def flush(self) -> None:
+        """Note what was used until now. It is not worth a fault, let alone a wait, when that cannot be done."""
+        usage, self._usage, self._flushed = self._usage, Usage(), time.monotonic()
+        if usage:
+            self.door.advise(lambda cache: cache.note_usage(usage, time.time()))
 
-    def _disconnect(self, cache: RawCache) -> None:
-        with contextlib.suppress(sqlite3.Error):
-            cache.close()
+    def _flush_when_due(self) -> None:
+        if len(self._usage.ids) >= _FLUSH_AT or time.monotonic() > self._flushed + _FLUSH_AFTER:
+            self.flush()
 
+    def _look(self, digests: Sequence[str]) -> Finds:
+        finds = Finds([None] * len(digests))
+        self.door.attempt("get", "reading", lambda cache: read_into(cache, digests, finds), None)
+        self.drop_entries(finds)
+        return finds
 
-def _read_into(cache: RawCache, digests: Sequence[str], found: list[Entry | None], bad: dict[str, str]) -> None:
-    """Fill `found` as far as it goes: what was read before an error is still good."""
-    with cache.snapshot():
-        for index, digest in enumerate(digests):
-            try:
-                found[index] = _load_entry(cache, digest)
-            except CorruptEntry as error:
-                bad[digest] = str(error)
+    def _packed(self, digest: str, entry: Entry) -> tuple[bytes, bytes, str] | None:
+        try:
+            data = pack(digest, entry)
+            if len(data) > self.door.largest:
+                raise ValueError(f"an entry of {len(data)} bytes is over the cache's limit of {self.door.largest}")
+        except (TypeError, ValueError, RecursionError) as error:  # its info is not plain JSON data, or it is large
+            self.door.fault("put", describe(error))
+            return None
+        return key_bytes(digest), data, label(entry.info)
 
+    def _drop(
+        self,
+        what: str,
+        finds: Finds,
+        load: Callable[[RawCache, str], object],
+        key: Callable[[str], bytes | str],
+    ) -> None:
+        """Remove what failed its check, and say so once."""
+        if not finds.bad:
+            return
+        self.report_bad(what, finds.bad)
 
-def _load_entry(cache: RawCache, digest: str) -> Entry | None:
-    data = cache.load(key_bytes(digest))
-    if data is None:
-        return None
-    if type(data) is not bytes:
-        raise CorruptEntry("it is text")
-    return unpack(digest, data)
+        def work(cache: RawCache) -> None:
+            # Where a page of the database has come to belong to two rows, removing one row would give away
+            # pages of the other. So look before anything is removed.
+            if finds.in_database and not self._looked:
+                self._looked = True
+                cache.look_for_damage(deep=True, seconds=_LOOK_FOR)
+            drop_bad(cache, finds.bad, load, key)
 
-
-def _load_note(cache: RawCache, name: str) -> str | None:
-    data = cache.load(name)
-    if data is None:
-        return None
-    if type(data) is not bytes:
-        raise CorruptEntry("it is not packed")
-    return unpack_note(name, data)
-
-
-def _drop_bad(
-    cache: RawCache,
-    names: Iterable[str],
-    load: Callable[[RawCache, str], object],
-    key: Callable[[str], bytes | str],
-) -> None:
-    with cache.transact():
-        for name in names:
-            try:
-                load(cache, name)  # another process may have replaced it with a good one
-            except CorruptEntry:
-                cache.delete(key(name))
+        self.door.attempt("quarantine", "writing", work, None)
 
 
-def _describe(error: BaseException) -> str:
-    # diskcache raises its Timeout, without a text, in place of whatever kept a transaction from starting.
-    reason = error if str(error) or error.__context__ is None else error.__context__
-    return f"{reason} ({type(reason).__name__})"
+def _groups(cache: RawCache) -> list[GroupStats]:
+    return [
+        GroupStats(
+            toolchain=read_label(name)[0],
+            target=read_label(name)[1],
+            entries=group.entries,
+            bytes=group.bytes,
+            hits=group.saved.hits,
+            hit_bytes=group.saved.bytes,
+            seconds_saved=group.saved.seconds,
+        )
+        for name, group in cache.groups().items()
+    ]

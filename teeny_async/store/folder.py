@@ -5,6 +5,7 @@
         v1/               one layout version each, so that two versions can share the folder
             cache.db      diskcache's database, and its -wal and -shm
             <32 hex>.val  values that are too large for the database
+            writers/      who is writing now; see `teeny_async.store.writers`
         damaged-<time>/   a v1 whose database was damaged; the latest one only
 
 Whoever can write to the folder can put wrong artifacts into it, so it belongs to one user alone.
@@ -26,9 +27,9 @@ from teeny_async.errors import CacheError
 LAYOUT = "v1"
 """Renamed with any change of the layout: a version never misreads another one's files."""
 DATABASE = "cache.db"
+MAX_VALUE = 1 << 30
+"""Bytes. No value is larger; a file that claims to be is not read into memory."""
 _DAMAGED = "damaged-"
-_STRAY_AFTER = 3600.0
-"""Seconds. A value file is written just before its row, so a young one may be about to get it."""
 
 
 def make_private(folder: Path) -> None:
@@ -127,30 +128,22 @@ def move_aside(folder: Path) -> Path:
     Only the latest is kept, for a look at what happened: a disk that goes bad must not fill up with
     copies. Call it under `opening_lock`.
     """
-    for earlier in folder.glob(_DAMAGED + "*"):
-        remove_tree(earlier)
+    remove_damaged(folder)
     aside = folder / f"{_DAMAGED}{time.time_ns()}"
     (folder / LAYOUT).rename(aside)
     return aside
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what an emptied store no longer needs: damaged databases, and values of no row.
-
-    For an empty database only: then a value file of some age belongs to nothing.
-    """
+def remove_damaged(folder: Path) -> None:
+    """Remove the damaged databases that were set aside."""
     for damaged in folder.glob(_DAMAGED + "*"):
         remove_tree(damaged)
-    old = time.time() - _STRAY_AFTER
-    for value in (folder / LAYOUT).glob("*.val"):
-        with contextlib.suppress(OSError):
-            if value.lstat().st_mtime < old:
-                value.unlink()
 
 
 def remove_tree(path: Path) -> None:
     """Remove a folder as far as possible, or the link that stands in its place."""
     if path.is_symlink():
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink()
     else:
         shutil.rmtree(path, ignore_errors=True)

@@ -5,30 +5,50 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import NamedTuple
 
 from anyio.lowlevel import checkpoint
 
+from teeny_async.result import Artifact
 from teeny_async.store.base import Entry, OnFault, StoreStats
-from teeny_async.store.framing import CorruptEntry, key_bytes, pack, unpack
+from teeny_async.store.framing import CorruptEntry, LazyInfo, key_bytes, pack, unpack
 from teeny_async.store.openers import Openers
+from teeny_async.store.tally import Tally
+
+_OVERHEAD = 1024
+"""Bytes that an entry takes beside its texts and outputs, roughly."""
+_MAX_NOTES = 100_000
+
+
+class _Kept(NamedTuple):
+    size: int
+    what: Entry | bytes
 
 
 class MemoryStore:
-    """Packed entries in memory, the least recently used removed first.
+    """Entries in memory, the least recently used removed first. What it holds outlives the sessions that use it.
 
-    max_bytes: of packed entries. What it holds outlives the sessions that use it. It verifies
-    entries as a store on disk does, and gives each reader an object of its own.
+    max_bytes: of the entries.
+    packed: keep entries as the bytes that they would be on disk: they are verified when they are read, and each
+        reader has an object of its own. Otherwise entries are kept as the objects they are (they cannot be
+        changed), and a look-up costs a microsecond: what a layer in front of a store on disk is for.
     """
 
-    def __init__(self, *, max_bytes: int = 256 * 2**20) -> None:
+    def __init__(self, *, max_bytes: int = 256 * 2**20, packed: bool = True) -> None:
         self._max_bytes = max_bytes
+        self._packed = packed
         self._bytes = 0
-        self._entries: OrderedDict[str, bytes] = OrderedDict()
+        self._entries: OrderedDict[str, _Kept] = OrderedDict()
         self._notes: dict[str, str] = {}
         self._lock = threading.Lock()
         """Sessions of different event loops may share the store; nothing is awaited under it."""
         self._openers = Openers()
-        self._hits = self._misses = self._quarantined = self._faults = 0
+        self._tally = Tally()
+
+    @property
+    def read_only(self) -> bool:
+        return False
 
     async def open(self, on_fault: OnFault) -> None:
         await checkpoint()
@@ -45,10 +65,15 @@ class MemoryStore:
         return found
 
     async def put(self, digest: str, entry: Entry) -> None:
-        key_bytes(digest)
+        await self.put_many([(digest, entry)])
+
+    async def put_many(self, entries: Sequence[tuple[str, Entry]]) -> None:
+        for digest, _ in entries:
+            key_bytes(digest)
         await self._ready()
         with self._lock:
-            self._put(digest, entry)
+            for digest, entry in entries:
+                self._put(digest, entry)
         self._openers.deliver()
 
     async def delete(self, digest: str) -> None:
@@ -60,9 +85,16 @@ class MemoryStore:
         await self._ready()
         return self._notes.get(name)
 
+    async def get_notes(self, names: Sequence[str]) -> list[str | None]:
+        await self._ready()
+        return [self._notes.get(name) for name in names]
+
     async def put_note(self, name: str, text: str) -> None:
         await self._ready()
-        self._notes[name] = text
+        with self._lock:
+            if len(self._notes) >= _MAX_NOTES:
+                self._notes.clear()
+            self._notes[name] = text
 
     async def stats(self) -> StoreStats:
         await self._ready()
@@ -72,10 +104,7 @@ class MemoryStore:
                 entries=len(self._entries),
                 bytes=self._bytes,
                 size_limit=self._max_bytes,
-                hits=self._hits,
-                misses=self._misses,
-                quarantined=self._quarantined,
-                faults=self._faults,
+                **asdict(self._tally),
             )
 
     async def clear(self) -> int:
@@ -94,36 +123,56 @@ class MemoryStore:
 
     def _get(self, digest: str) -> Entry | None:
         key_bytes(digest)
-        data = self._entries.get(digest)
-        if data is None:
-            self._misses += 1
+        kept = self._entries.get(digest)
+        if kept is None:
+            self._tally.misses += 1
             return None
-        try:
-            entry = unpack(digest, data)
-        except CorruptEntry as error:
-            self._remove(digest)
-            self._quarantined += 1
-            self._misses += 1
-            self._openers.tell("quarantine", f"1 damaged entry dropped from memory, {digest}: {error}")
-            return None
+        entry = kept.what
+        if isinstance(entry, bytes):
+            try:
+                entry = unpack(digest, entry)
+            except CorruptEntry as error:
+                self._remove(digest)
+                self._tally.quarantined += 1
+                self._tally.misses += 1
+                self._openers.tell("quarantine", f"1 damaged entry dropped from memory, {digest}: {error}")
+                return None
         self._entries.move_to_end(digest)
-        self._hits += 1
+        self._tally.hits += 1
         return entry
 
     def _put(self, digest: str, entry: Entry) -> None:
         try:
-            data = pack(digest, entry)
-            if len(data) > self._max_bytes:
-                raise ValueError(f"an entry of {len(data)} bytes is over the limit of {self._max_bytes}")
+            kept = self._kept(digest, entry)
+            if kept.size > self._max_bytes:
+                raise ValueError(f"an entry of {kept.size} bytes is over the limit of {self._max_bytes}")
         except (TypeError, ValueError, RecursionError) as error:  # its info is not plain JSON, or it is large
-            self._faults += 1
+            self._tally.faults += 1
             self._openers.tell("put", str(error))
             return
         self._remove(digest)
-        self._entries[digest] = data
-        self._bytes += len(data)
+        self._entries[digest] = kept
+        self._bytes += kept.size
         while self._bytes > self._max_bytes:
             self._remove(next(iter(self._entries)))
 
+    def _kept(self, digest: str, entry: Entry) -> _Kept:
+        if not self._packed:
+            return _Kept(_size(entry), entry)
+        data = pack(digest, entry)
+        return _Kept(len(data), data)
+
     def _remove(self, digest: str) -> None:
-        self._bytes -= len(self._entries.pop(digest, b""))
+        kept = self._entries.pop(digest, None)
+        if kept is not None:
+            self._bytes -= kept.size
+
+
+def _size(entry: Entry) -> int:
+    """About how many bytes an entry takes as an object."""
+    outcome, info = entry.outcome, entry.info
+    size = _OVERHEAD + (len(info.text) if isinstance(info, LazyInfo) else 0)
+    size += len(outcome.log or "")
+    if isinstance(outcome, Artifact):
+        size += sum(map(len, outcome.outputs.values()))
+    return size

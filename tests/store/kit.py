@@ -12,6 +12,9 @@ from teeny_async.failures import FailureKind
 from teeny_async.result import Artifact, Attempt, Diagnostic, Failure, Usage
 from teeny_async.store.base import Entry, OnFault
 from teeny_async.store.disk import DiskStore
+from teeny_async.store.disk_worker import DiskWorker
+from teeny_async.store.door import Door
+from teeny_async.store.tally import Tally
 
 
 class Faults(list[tuple[str, str]]):
@@ -82,3 +85,10 @@ async def opened(folder: Path, on_fault: OnFault, **options: Any) -> AsyncIterat
         yield store
     finally:
         await store.aclose()
+
+
+def worker(folder: Path, on_fault: OnFault, **options: Any) -> DiskWorker:
+    """The blocking half of a DiskStore, not open yet."""
+    tally = Tally()
+    limits = {"size_limit": 1 << 30, "count_limit": 10_000, "patience": 5.0, **options}
+    return DiskWorker(Door(folder, tally=tally, tell=on_fault, **limits), tally=tally, tell=on_fault)

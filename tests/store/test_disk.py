@@ -149,7 +149,8 @@ async def test_no_thread_and_no_connection_is_left(folder: Path, faults: Faults)
         assert len(set(threading.enumerate()) - before) == 1
     assert set(threading.enumerate()) <= before
     files = sorted(path.name for path in (folder / "v1").iterdir())
-    assert files == ["cache.db"]  # sqlite removes its -wal and -shm with the last connection
+    assert files == ["cache.db", "writers"]  # sqlite removes its -wal and -shm with the last connection
+    assert list((folder / "v1" / "writers").iterdir()) == []
 
 
 async def test_sessions_share_one_store_object(folder: Path) -> None:

@@ -63,7 +63,9 @@ async def test_changed_bytes_are_dropped_and_reported(faults: Faults) -> None:
     store = MemoryStore()
     await store.open(faults)
     await store.put(digest(1), entry())
-    store._entries[digest(1)] = store._entries[digest(1)][:-1] + b"?"
+    kept = store._entries[digest(1)]
+    assert isinstance(kept.what, bytes)
+    store._entries[digest(1)] = kept._replace(what=kept.what[:-1] + b"?")
     assert await store.get_many([digest(1)]) == [None]
     assert faults.operations == ["quarantine"]
     assert (await store.stats()).quarantined == 1
