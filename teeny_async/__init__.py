@@ -7,10 +7,10 @@ Names are imported when they are first used: a program that may never compile pa
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # `typing` costs more than the rest of this module; type checkers know the name
 if TYPE_CHECKING:
+    from typing import Any
+
     from teeny_async.api import (
         Compiler as Compiler,
     )
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from teeny_async.keys import CacheKey as CacheKey
     from teeny_async.model import CompileRequest as CompileRequest
     from teeny_async.model import Kernel as Kernel
+    from teeny_async.nearest import Neighbour as Neighbour
+    from teeny_async.pipeline.explaining import Explanation as Explanation
     from teeny_async.pipeline.retry import RetryPolicy as RetryPolicy
     from teeny_async.pipeline.stats import CompilerStats as CompilerStats
     from teeny_async.result import (
@@ -100,9 +102,11 @@ _HOMES = {
     "Compiler": "api",
     "CompilerStats": "pipeline.stats",
     "Diagnostic": "result",
+    "Explanation": "pipeline.explaining",
     "Failure": "result",
     "FailureKind": "failures",
     "Kernel": "model",
+    "Neighbour": "nearest",
     "NotCachedError": "errors",
     "RequestError": "errors",
     "ResourceError": "errors",
@@ -126,6 +130,8 @@ __all__ = sorted(_HOMES)  # noqa: PLE0605 - the one list of names
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ from teeny_async.execution.probe import MachineHost, ProbeMemory
 from teeny_async.execution.runner import LocalRunner, Runner
 from teeny_async.model import CompileRequest
 from teeny_async.pipeline.retry import RetryPolicy
-from teeny_async.pipeline.rules import Mode, Rules
+from teeny_async.pipeline.rules import Mode, Rules, Unkeyable
 from teeny_async.pipeline.session import OnEvent, Session
 from teeny_async.result import CompileResult
 from teeny_async.settings import Settings
@@ -53,8 +53,12 @@ class Compiler(Session):
     failure_ttl: seconds for which a refusal by the compiler is remembered; None is a week (a day for a crash
         that came twice), 0 is not at all. retry_failed: compile again what is remembered as failed.
     on_event: called with each event of `teeny_async.events`, in the event loop; must not block.
-    mode: "normal"; "cached_only": a miss is a failure and nothing runs; "refresh": compile and overwrite;
+    mode: "normal"; "cached_only": a miss is a failure that names the nearest entry, nothing is
+        compiled, and the folder is neither written to nor locked; "refresh": compile and overwrite;
         "no_cache": neither read nor write the store.
+    unkeyable: what to do with a request whose key would not cover all that the compiler reads (`__TIME__`, a flag
+        that reads a file): "run" it each time, with the reason in `CompileResult.uncached`, or "refuse" it with
+        RequestError before anything starts. What turns out only while it is compiled is never refused.
     runner: where compilers run; None is this machine.
     settings: what to take for the environment; None is the process's own.
 
@@ -77,6 +81,7 @@ class Compiler(Session):
         retry_failed: bool = False,
         on_event: OnEvent | None = None,
         mode: Mode = "normal",
+        unkeyable: Unkeyable = "run",
         runner: Runner | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -98,6 +103,7 @@ class Compiler(Session):
                 memory_left=memory_left if runner is None else None,
                 failure_ttl=failure_ttl,
                 retry_failed=retry_failed,
+                unkeyable=unkeyable,
             ),
             on_event=on_event,
         )
@@ -153,9 +159,9 @@ def compile_one_sync(request: CompileRequest, *, backend: Backend = "asyncio", *
 def _store(store: Store | str | os.PathLike[str] | None, mode: Mode, settings: Settings) -> Store | None:
     if mode not in ("normal", "cached_only", "refresh", "no_cache"):
         raise RequestError(f'mode is "normal", "cached_only", "refresh" or "no_cache", not {mode!r}')
-    if store is None:
-        return DiskStore(settings.cache_dir)
-    return DiskStore(Path(store)) if isinstance(store, (str, os.PathLike)) else store
+    if store is not None and not isinstance(store, (str, os.PathLike)):
+        return store
+    return DiskStore(settings.cache_dir if store is None else Path(store), read_only=mode == "cached_only")
 
 
 def _jobs(jobs: int | None) -> int:

@@ -57,6 +57,12 @@ class Variant:
         same = all(files.digest(path) == known for path, known in self.files.items())
         return same and not any(files.is_there(path) for path in self.absent)
 
+    def changes(self, files: Files) -> dict[str, tuple[str | None, str | None]]:
+        """In what the files differ from what this compile read: label -> (now, then); None for absent."""
+        now = {path: files.digest(path) for path in self.files}
+        found = {f"file {path}": (now[path], then) for path, then in self.files.items() if now[path] != then}
+        return found | {f"file {path}": ("is there", None) for path in self.absent if files.is_there(path)}
+
 
 def result_digest(request_digest: str, variant: Variant) -> str:
     """The key of a result: the request's and the contents of what was read, whose paths are in it too."""

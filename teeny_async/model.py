@@ -42,7 +42,8 @@ class Kernel:
     name: what results and file names call it; not in the cache key.
     language: "c", "cuda", "hip", "rust", "zig" or "ttir".
     prelude: text put directly in front of the source (teenyc: the DSL; rustc: a no_core prelude), or the
-        path of a file that has it; see `teeny_async.prelude`.
+        path of a file that has it; see `teeny_async.prelude`. None: for teenyc the one that TEENY_ASYNC_PRELUDE
+        names, else none; "" is none, whatever that says.
     entry_point: the symbol that must be in the output; None: not checked.
     id: teenygrad's kernel id (`name__dtype__consts`); not in the cache key.
     defines: macros of every compile of this kernel, for C-like languages.
@@ -52,7 +53,7 @@ class Kernel:
     name: str
     source: str = field(repr=False)
     language: str
-    prelude: str = field(default="", repr=False)
+    prelude: str | None = field(default=None, repr=False)
     entry_point: str | None = None
     id: str | None = None
     defines: Mapping[str, ParamValue] = field(default_factory=FrozenMap)
@@ -63,7 +64,7 @@ class Kernel:
             object.__setattr__(self, "prelude", read_prelude(self.prelude))
         object.__setattr__(self, "defines", FrozenMap.of(self.defines))
         object.__setattr__(self, "include_dirs", tuple(str(folder) for folder in self.include_dirs))
-        _check_text(f"kernel {self.name!r}", self.prelude, self.source)
+        _check_text(f"kernel {self.name!r}", self.prelude or "", self.source)
         if self.language not in LANGUAGES.values():
             known = ", ".join(sorted(set(LANGUAGES.values())))
             raise RequestError(f"kernel {self.name!r}: unknown language {self.language!r}; known are {known}")
@@ -137,6 +138,19 @@ class CompileRequest:
         for name, limit in (("timeout", self.timeout), ("cpu_timeout", self.cpu_timeout)):
             if limit is not None and not limit > 0:
                 raise RequestError(f"{name} is a number of seconds above 0, not {limit!r}")
+
+
+def check_request(value: object) -> None:
+    """Raise a TypeError that teaches, for what is no request."""
+    if isinstance(value, CompileRequest):
+        return
+    if isinstance(value, Kernel):
+        advice = "wrap it, CompileRequest(kernel, target), or make a Sweep([kernel], targets)"
+    elif isinstance(value, (str, Path)):
+        advice = "read it, CompileRequest(Kernel.from_file(path), target)"
+    else:
+        advice = "give CompileRequest objects, or a Sweep, which makes them"
+    raise TypeError(f"not a CompileRequest but {type(value).__name__}: {value!r}; {advice}")
 
 
 def _check_text(where: str, *texts: str) -> None:

@@ -14,6 +14,7 @@ from teeny_async.result import CompileResult, Failure
 
 if TYPE_CHECKING:
     from teeny_async.events import Event
+    from teeny_async.pipeline.explaining import Explanation
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
@@ -61,6 +62,34 @@ def result_to_dict(result: CompileResult) -> dict[str, Any]:
         ],
         "timings": asdict(result.timings),
         "usage": asdict(result.usage),
+    }
+
+
+def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
+    """An explanation as plain JSON data."""
+    nearest, failure = explanation.nearest, explanation.failure
+    return {
+        **request_to_dict(explanation.request),
+        "state": explanation.state,
+        "why": explanation.why,
+        "key": explanation.key.digest,
+        "result_key": explanation.result_key,
+        "resolved_target": str(explanation.target),
+        "version": explanation.toolchain,
+        "components": dict(explanation.components),
+        "stored": {name: value for name, value in explanation.stored.items() if name != "components"} or None,
+        "failure": None if failure is None else failure_to_dict(failure),
+        "nearest": nearest
+        and {
+            "key": nearest.digest,
+            "kernel": nearest.kernel,
+            "target": nearest.target,
+            "version": nearest.toolchain,
+            "params": dict(nearest.params),
+            "differs": {
+                label: {"asked": asked, "stored": stored} for label, (asked, stored) in nearest.differs.items()
+            },
+        },
     }
 
 

@@ -83,7 +83,7 @@ def render(request: CompileRequest) -> Rendered:
     return Rendered(text, tuple(sorted(defines.items())))
 
 
-def files_read(language: str, *parts: str) -> str | None:
+def files_read(language: str, *parts: str | None) -> str | None:
     """The first construct by which a source reads another file (or the clock or environment), or None.
 
     parts: the source's text in pieces, as a prelude and a kernel; what stands across two is not seen.
@@ -92,9 +92,9 @@ def files_read(language: str, *parts: str) -> str | None:
     return next((found for part in parts if part and (found := _reads(language, part))), None)
 
 
-def unlisted(language: str, *parts: str) -> str | None:
+def unlisted(language: str, *parts: str | None) -> str | None:
     """The first construct of a source that a dependency file of the compiler would not tell of, or None."""
-    for part in parts:
+    for part in filter(None, parts):
         code, strings = without_comments(language, part)
         found = _ASM_READS_FILES.search(strings) or (_C_UNLISTED.search(code) if language in C_LIKE else None)
         if found:

@@ -123,7 +123,7 @@ class FakeToolchain(Driver):
         return Action(
             argv=("fake", str(target), f"-O{request.opt_level}", *defines, *request.flags),
             executable=toolchain.path,
-            inputs=(Input("kernel", (request.kernel.prelude, rendered.text)),),
+            inputs=(Input("kernel", (request.kernel.prelude or "", rendered.text)),),
             outputs=FrozenMap({"object": "kernel.o"}),
             required=("object",),
         )

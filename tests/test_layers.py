@@ -25,7 +25,7 @@ LAYERS = (
     ("toolchains",),
     (
         *("keys", "events", "errors", "model", "action", "result", "plain", "failures", "target", "target_names"),
-        *("source", "prelude", "frozen", "settings", "lexing", "closure"),
+        *("source", "prelude", "frozen", "settings", "lexing", "closure", "nearest"),
     ),
 )
 """From the top down; a module imports from its own layer and from those below."""

@@ -6,12 +6,31 @@ Data goes to standard output, everything else to standard error. Exit codes: 0 o
 
 from __future__ import annotations
 
-from typing import NoReturn
+TYPE_CHECKING = False  # type checkers know the name; nothing is imported before Ctrl-C is provided for
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def main() -> NoReturn:
     """Run `teeny-async` with the arguments of the process."""
-    from teeny_async.cli.app import cli
+    # Built in; `signal` would first import `enum` and what that needs.
+    import _signal as signal  # type: ignore[import-not-found]
 
-    cli.main(prog_name="teeny-async")
+    # While we begin and while we end, Ctrl-C just ends the process; nothing is there yet to end in order.
+    catches = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else a shell said to ignore it
+    if catches:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from teeny_async.cli.app import cli
+    from teeny_async.cli.streams import make_sound
+
+    make_sound()
+    try:
+        if catches:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        cli.main(prog_name="teeny-async")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    finally:
+        if catches:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
     raise AssertionError("click always exits")

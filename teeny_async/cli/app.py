@@ -13,6 +13,8 @@ from teeny_async import __version__
 from teeny_async.cli.cache import cache
 from teeny_async.cli.compiling import compile_command, sweep
 from teeny_async.cli.doctor import doctor
+from teeny_async.cli.explain import explain
+from teeny_async.cli.streams import give_up_stdout
 from teeny_async.cli.tune import best, report, tune
 from teeny_async.errors import CacheError, RequestError
 
@@ -41,8 +43,7 @@ class CommandLine(click.Group):
             code = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # Whoever read our output has gone; the interpreter must not try to flush the rest to it.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            give_up_stdout()  # whoever read it has gone
             return BROKEN_PIPE
         return code
 
@@ -60,8 +61,17 @@ class CommandLine(click.Group):
             return INTERRUPTED
         except OSError as error:
             _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            _flush_or_give_up()
             return 1
         return code if isinstance(code, int) else 0
+
+
+def _flush_or_give_up() -> None:
+    """Where the error was that standard output is full, it is full at the end, too."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        give_up_stdout()
 
 
 def _complain(message: str) -> None:
@@ -84,6 +94,7 @@ def cli(ctx: click.Context) -> None:
 
 cli.add_command(compile_command)
 cli.add_command(sweep)
+cli.add_command(explain)
 cli.add_command(doctor)
 cli.add_command(cache)
 for _command in (tune, report, best):

@@ -22,7 +22,9 @@ from teeny_async.store.memory import MemoryStore
 from teeny_async.toolchains.base import Driver, ToolNotFound
 from teeny_async.toolchains.registry import DRIVERS
 
-_ABSENT = {"entries": 0, "bytes": 0, "size_limit": None, "trouble": None}
+_ABSENT = {"entries": 0, "bytes": 0, "size_limit": None, "count_limit": None, "trouble": None, "groups": ()}
+_PORTABLE_NOTES = ("closure:",)
+"""Notes that hold on every machine: which files a compile read. A memoised fingerprint does not."""
 
 
 def cache_state(folder: Path) -> dict[str, Any]:
@@ -49,6 +51,51 @@ def clear_cache(folder: Path) -> int:
 
     cleared: int = _with_store(folder, clear)
     return cleared
+
+
+def verify_cache(folder: Path, *, deep: bool) -> dict[str, Any]:
+    """A `VerifyReport` as plain data, with "ok". Raises CacheError."""
+
+    async def verify(store: DiskStore) -> dict[str, Any]:
+        report = await store.verify(deep=deep)
+        return {"ok": report.ok, **asdict(report)}
+
+    return _with_existing(folder, verify)
+
+
+def prune_cache(folder: Path, *, max_bytes: int | None, older_than: float | None) -> dict[str, Any]:
+    """A `PruneReport` as plain data. Raises CacheError."""
+
+    async def prune(store: DiskStore) -> dict[str, Any]:
+        return asdict(await store.prune(max_bytes=max_bytes, older_than=older_than))
+
+    return _with_existing(folder, prune)
+
+
+def export_cache(folder: Path, archive: Path) -> dict[str, Any]:
+    """An `ArchiveReport` as plain data. Raises CacheError."""
+
+    async def export(store: DiskStore) -> dict[str, Any]:
+        return asdict(await store.export(archive, notes=_PORTABLE_NOTES))
+
+    return _with_existing(folder, export)
+
+
+def import_cache(folder: Path, archive: Path) -> dict[str, Any]:
+    """An `ArchiveReport` as plain data. Raises CacheError."""
+
+    async def import_(store: DiskStore) -> dict[str, Any]:
+        return asdict(await store.import_(archive))
+
+    taken: dict[str, Any] = _with_store(folder, import_)
+    return taken
+
+
+def _with_existing(folder: Path, action: Callable[[DiskStore], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    if not os.path.lexists(folder):
+        raise CacheError(f"there is no cache in {folder} yet: the first compile makes it")
+    done: dict[str, Any] = _with_store(folder, action)
+    return done
 
 
 def _with_store(folder: Path, action: Callable[[DiskStore], Awaitable[Any]]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 Backend = Literal["asyncio", "trio"]
 Mode = Literal["normal", "cached_only", "refresh", "no_cache"]
+Unkeyable = Literal["run", "refuse"]
 Format = Literal["text", "json", "jsonl"]
 
 
@@ -30,7 +32,7 @@ class Options:
     define: Sequence[str]
     include: Sequence[str]
     language: str | None
-    prelude: Path | None
+    prelude: Path | Literal[""] | None
     entry_point: str | None
     log_level: str | None
     out: Path | None
@@ -44,8 +46,10 @@ class Options:
     retries: int | None
     retry_failed: bool
     fail_fast: bool
+    skip_refused: bool
     backend: Backend
     mode: Mode
+    unkeyable: Unkeyable
     cache_dir: Path | None
     all_rows: bool
 
@@ -101,7 +105,29 @@ def _option(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*names, cls=SectionOption, section=section, **settings)
 
 
-_FILE = click.Path(path_type=Path)
+class NamedPath(click.Path):
+    """A path that has a name.
+
+    The empty text, which an unset variable of a script leaves, is no folder; `-` is no file called that, and there
+    is nothing here that reads standard input or could share standard output. empty: takes "" all the same, as "".
+    """
+
+    def __init__(self, *, empty: bool = False) -> None:
+        super().__init__(path_type=Path)
+        self._empty = empty
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = os.fspath(value)
+        if text == "" and self._empty:
+            return ""
+        if text == "":
+            self.fail("it is empty; name a path, or leave the option out.", param, ctx)
+        if text == "-":
+            self.fail("'-' does not stand for a standard stream here; './-' is a file of that name.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+_FILE = NamedPath()
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     _option(
         *(_KERNEL, "--target-cpu", "-t"),
@@ -146,7 +172,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Of all the kernels. Default: by their suffix.",
     ),
     _option(
-        _KERNEL, "--prelude", type=_FILE, metavar="FILE", help="Text to put in front of every kernel (teenyc's DSL)."
+        *(_KERNEL, "--prelude"),
+        type=NamedPath(empty=True),
+        metavar="FILE",
+        help="Text to put in front of every kernel (teenyc's DSL); '' is none, whatever TEENY_ASYNC_PRELUDE says.",
     ),
     _option(_KERNEL, "--entry-point", metavar="SYMBOL", help="A kernel that the output must have."),
     _option(
@@ -182,6 +211,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     _option(_RUN, "--retry-failed", is_flag=True, help="Compile again what is remembered as failed."),
     _option(_RUN, "--fail-fast", is_flag=True, help="Stop at the first failure."),
+    _option(
+        *(_RUN, "--skip-refused"),
+        is_flag=True,
+        help="Leave out a kernel's target that its compiler does not know, instead of refusing all of it.",
+    ),
     _option(_RUN, "--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", help="Event loop."),
     _option(_CACHE, "--cached-only", is_flag=True, help="Compile nothing: what is not in the cache fails."),
     _option(_CACHE, "--refresh", is_flag=True, help="Compile everything anew and keep it."),
@@ -191,6 +225,14 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(["normal", "cached_only", "refresh", "no_cache", "cached-only", "no-cache"]),
         metavar="MODE",
         help="normal, or one of the above by name.",
+    ),
+    _option(
+        *(_CACHE, "--unkeyable"),
+        type=click.Choice(["run", "refuse"]),
+        default="run",
+        show_default=True,
+        help="What to do with a source that no key can cover (__TIME__, a flag that reads a file): compile it each "
+        "time, or refuse it.",
     ),
     _option(
         *(_CACHE, "--cache-dir"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from teeny_async.cli.values import parse_defines, parse_params, parse_ptx_versio
 from teeny_async.errors import RequestError
 from teeny_async.model import LANGUAGES, CompileRequest, Kernel, ParamValue
 from teeny_async.pipeline.session import Session
+from teeny_async.target import Target
 from teeny_async.toolchains.base import ToolNotFound
 from teeny_async.toolchains.registry import driver_named
 from teeny_async.tuning.sweep import Sweep
@@ -26,13 +28,18 @@ class Work:
     """What is to be compiled.
 
     samples: one request for each kernel and target, to try the planning on. paths: id of a kernel -> its
-    file, where the compiler's line numbers are the file's.
+    file, where the compiler's line numbers are the file's. skipped: see `Checked.refused`. total: without these.
     """
 
     sweep: Sweep
     samples: Sweep
     total: int
     paths: Mapping[int, str]
+    skipped: Mapping[tuple[int, Target | None], str] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[CompileRequest]:
+        """The requests, one at a time."""
+        return (one for one in self.sweep if (id(one.kernel), one.target) not in self.skipped)
 
 
 def work_of(options: Options) -> Work:
@@ -69,8 +76,10 @@ def _kernel(path: Path, options: Options) -> Kernel:
         changes["language"] = options.language
     folders = (path.resolve().parent, *(Path(folder).resolve() for folder in options.include))
     changes["include_dirs"] = tuple(str(folder) for folder in folders)
+    if options.prelude == "":
+        changes["prelude"] = ""
     # A prelude in Rust is for the Rust kernels among others.
-    if options.prelude is not None and LANGUAGES.get(options.prelude.suffix, language) == language:
+    elif options.prelude is not None and LANGUAGES.get(options.prelude.suffix, language) == language:
         changes["prelude"] = options.prelude
     return Kernel.from_file(path, **changes)
 
@@ -78,6 +87,8 @@ def _kernel(path: Path, options: Options) -> Kernel:
 def _no_such_kernel(path: Path) -> str:
     if path.is_dir():
         return f"{path} is a folder; name the files in it, as in {path}/*.c"
+    if path.exists():
+        return f"{path} is no regular file; copy what it gives into one"
     folder = path.parent
     siblings = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     close = difflib.get_close_matches(path.name, siblings, n=3)
@@ -86,20 +97,49 @@ def _no_such_kernel(path: Path) -> str:
     )
 
 
-async def check(session: Session, samples: Sweep) -> list[CompileRequest]:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What planning the samples has shown.
+
+    missing: those whose toolchain is missing. refused: (id of the kernel, target) -> why that pair is left out.
+    """
+
+    missing: Sequence[CompileRequest]
+    refused: Mapping[tuple[int, Target | None], str]
+
+    def accepted(self, work: Work) -> Work:
+        """The work without what is left out."""
+        if not self.refused:
+            return work
+        pairs = len(work.sweep.kernels) * len(work.sweep.targets)
+        return replace(work, skipped=self.refused, total=work.total // pairs * (pairs - len(self.refused)))
+
+    @property
+    def notes(self) -> list[str]:
+        """What is left out and why, each reason once."""
+        counts = Counter(self.refused.values())
+        return [f"skipped{f' {count} times' if count > 1 else ''}: {why}" for why, count in counts.items()]
+
+
+async def check(session: Session, work: Work, *, skip_refused: bool = False) -> Checked:
     """Plan a request of every kernel for every target before anything is compiled.
 
-    Returns those whose toolchain is missing. Raises RequestError with all that is refused.
+    Raises RequestError with all that is refused: unless it is to be skipped, and something is left then.
     """
     missing: list[CompileRequest] = []
-    refused: list[str] = []
-    for request in samples:
+    refused: dict[tuple[int, Target | None], str] = {}
+    good = 0
+    for request in work.samples:
         try:
             await session.plan(request)
+            good += 1
         except RequestError as error:
-            refused.append(str(error))
+            refused[id(request.kernel), request.target] = str(error)
         except ToolNotFound:
             missing.append(request)
-    if refused:
-        raise RequestError("\n       ".join(dict.fromkeys(refused)))
-    return missing
+    others = good + len(missing)
+    if refused and not (skip_refused and others):
+        reasons = list(dict.fromkeys(refused.values()))
+        advice = [f"--skip-refused leaves these out, and compiles for the other {others}"] if others else []
+        raise RequestError("\n       ".join([*reasons, *advice]))
+    return Checked(missing, refused)

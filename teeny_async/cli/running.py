@@ -97,6 +97,7 @@ class _Run:
             retry_failed=options.retry_failed,
             on_event=on_event,
             mode=options.mode,
+            unkeyable=options.unkeyable,
         )
 
     async def _compile(self, compiler: Compiler, log: LineLog | None) -> None:
@@ -111,8 +112,13 @@ class _Run:
             self._stopped = self._interrupts.received.name
 
     async def _collect(self, compiler: Compiler, log: LineLog | None) -> None:
-        missing = await check(compiler, self._work.samples)
-        requests = Numbered(missing or self._work.sweep)
+        checked = await check(compiler, self._work, skip_refused=self._options.skip_refused)
+        for note in checked.notes:
+            self._progress.note(note)
+        missing = checked.missing
+        self._work = checked.accepted(self._work)
+        self._activity.total = self._work.total
+        requests = Numbered(missing or self._work)
         async with compiler.as_completed(requests) as results:
             async for result in results:
                 files = await self._write(result)

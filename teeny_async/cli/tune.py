@@ -11,7 +11,7 @@ import click
 from teeny_async.cli.options import SECTIONS, Options, SectionCommand, SectionOption, compile_options
 
 _SEARCH, _MEASURE = "Search", "Measurement"
-_LEFT_OUT = {"emit", "out", "jsonl", "events", "fail_fast", "log_level"}
+_LEFT_OUT = {"emit", "out", "jsonl", "events", "fail_fast", "skip_refused", "log_level"}
 """Options of a compile that mean nothing to a search."""
 
 
@@ -143,7 +143,7 @@ def tune(**values: Any) -> int:
     """
     own = {name: values.pop(name) for name in TuneOptions.__dataclass_fields__}
     for name in _LEFT_OUT:
-        values.setdefault(name, False if name in ("jsonl", "fail_fast") else None)
+        values.setdefault(name, False if name in ("jsonl", "fail_fast", "skip_refused") else None)
     from teeny_async.cli.tune_run import run
 
     return run(Options.read(values), TuneOptions(**own))

@@ -94,6 +94,7 @@ class _Run:
             "jobs": options.jobs,
             "retry": RetryPolicy() if options.retries is None else RetryPolicy(max_attempts=options.retries + 1),
             "timeout": options.timeout or DEFAULT_TIMEOUT,
+            "unkeyable": options.unkeyable,
         }
         if options.mode != "normal":
             session["mode"] = options.mode

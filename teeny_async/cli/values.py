@@ -13,6 +13,8 @@ from teeny_async.target import Target
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
 _FLOAT = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|-?\.\d+(?:[eE][+-]?\d+)?", re.ASCII)
 _DIGITS_WITH_ZEROS = re.compile(r"-?0\d+")
+_AGE = re.compile(r"(\d+(?:\.\d*)?)([smhdw]?)", re.ASCII)
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _VERSION = re.compile(r"(\d{1,2})\.(\d)|(\d{2,3})", re.ASCII)
 
 
@@ -55,10 +57,32 @@ def parse_defines(texts: Iterable[str]) -> dict[str, ParamValue]:
     return defines
 
 
+def parse_age(text: str) -> float:
+    """`45s`, `90m`, `12h`, `30d`, `2w` or a number of seconds, in seconds."""
+    match = _AGE.fullmatch(text.strip())
+    if match is None:
+        raise click.BadParameter(f"{text!r}: write an age as 90m, 12h, 30d or 2w", param_hint="'--older-than'")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_size(text: str) -> int:
+    """`2GiB`, `800MB` or a number of bytes, in bytes."""
+    from teeny_async.execution.machine import byte_count
+
+    size = byte_count(text)
+    if size is None:
+        raise click.BadParameter(f"{text!r}: write a size as 2GiB, 800MB or a number", param_hint="'--max-size'")
+    return size
+
+
 def parse_ptx_versions(texts: Iterable[str]) -> list[int]:
     """86 or 8.6, comma-separated and repeated, as major * 10 + minor."""
     versions = []
-    for item in split_list(texts):
+    given = list(texts)
+    items = split_list(given)
+    if given and not items:
+        raise click.BadParameter("it names no version", param_hint="'--ptx-version'")
+    for item in items:
         match = _VERSION.fullmatch(item)
         if match is None:
             raise click.BadParameter(f"{item!r}: write 86 or 8.6 for PTX 8.6", param_hint="'--ptx-version'")
@@ -76,7 +100,10 @@ def parse_targets(texts: Iterable[str], ptx_versions: Sequence[int]) -> list[Tar
 
     found: list[Target | None] = []
     refused: list[str] = []
-    names = split_list(texts)
+    given = list(texts)
+    names = split_list(given)
+    if given and not names:
+        raise click.BadParameter("it names no target; leave it out for the default one", param_hint="'--target-cpu'")
     for name in names:
         try:
             target = Target.parse(name)

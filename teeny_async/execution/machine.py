@@ -72,6 +72,16 @@ def memory_left() -> int | None:
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?b?)?|b)?\s*", re.IGNORECASE)
 
 
+def byte_count(text: str) -> int | None:
+    """Bytes, from a text as `memory_size` takes it; None for what is no size."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        return None
+    number, letter, suffix = match.groups()
+    base = 1000 if (suffix or "").lower() == "b" else 1024
+    return int(float(number) * base ** (" kmgt".index(letter.lower()) if letter else 0))
+
+
 def memory_size(size: int | str) -> int:
     """Bytes, from a number of them or a text: "2GiB", "1.5 GB", "800m".
 
@@ -79,12 +89,10 @@ def memory_size(size: int | str) -> int:
     Raises RequestError for what is no size, and for less than 1 MiB, which no compiler needs.
     """
     if isinstance(size, str):
-        match = _SIZE.fullmatch(size)
-        if match is None:
+        number = byte_count(size)
+        if number is None:
             raise RequestError(f'not an amount of memory: {size!r}; write it as "2GiB", "800MB" or a number of bytes')
-        number, letter, suffix = match.groups()
-        base = 1000 if (suffix or "").lower() == "b" else 1024
-        size = int(float(number) * base ** (" kmgt".index(letter.lower()) if letter else 0))
+        size = number
     if isinstance(size, bool) or not isinstance(size, int):
         raise RequestError(f"an amount of memory is a number of bytes or a text, not {size!r}")
     if size < 1 << 20:

@@ -25,6 +25,7 @@ from teeny_async.closure import (
     with_variant,
 )
 from teeny_async.execution.digests import FileDigests, Snapshot, changed_since, file_clock_ns
+from teeny_async.nearest import Differences
 from teeny_async.store.base import Store
 
 _UNKEYED = frozenset({"HOME", "TMPDIR", "PATH"})
@@ -60,6 +61,18 @@ class Closures:
             same = next((variant for variant in variants if variant.matches(snapshot)), None)
             found.append(None if same is None else result_digest(digest, same))
         return found
+
+    async def earlier(self, request_digest: str) -> list[tuple[Variant, Differences]]:
+        """The earlier compiles of a request that are known, newest first, and in what the files that each read
+        have changed since; a result holds where they have not."""
+        variants = load_manifest(await self._store.get_note(_note(request_digest)))
+        if not variants:
+            return []
+        return await anyio.to_thread.run_sync(self._compare, variants)
+
+    def _compare(self, variants: list[Variant]) -> list[tuple[Variant, Differences]]:
+        snapshot = Snapshot(self._digests, file_clock_ns())
+        return [(variant, variant.changes(snapshot)) for variant in variants]
 
     async def learn(self, request_digest: str, action: Action, depfile: bytes | None, began_ns: int) -> Lesson:
         """Take up what a compile that began at `began_ns` (of `file_clock_ns`) read."""

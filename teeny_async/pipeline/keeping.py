@@ -62,7 +62,7 @@ class Keeper:
             entries = await self._store.get_many([digest for digest in digests if digest is not None])
             now = time.time()
             for index, entry in zip(asked, entries, strict=True):
-                if entry is not None and self._serves(entry, flights[index].log_level, now):
+                if entry is not None and self.serves(entry, flights[index].log_level, now):
                     answers[index] = entry.outcome
         if None in answers and not self._recalled:
             await self._recall()
@@ -83,7 +83,8 @@ class Keeper:
                 digests[index] = digest
         return digests
 
-    def _serves(self, entry: Entry, log_level: str | None, now: float) -> bool:
+    def serves(self, entry: Entry, log_level: str | None, now: float) -> bool:
+        """Whether an entry answers a request for a log of this level. now: seconds since the epoch."""
         if isinstance(entry.outcome, Failure):
             return not self._rules.retry_failed and self._lasts(entry.outcome, entry.info, now)
         # One for a log is not answered by an entry that has none.

@@ -10,6 +10,7 @@ from teeny_async.errors import RequestError
 from teeny_async.pipeline.retry import RetryPolicy
 
 Mode = Literal["normal", "cached_only", "refresh", "no_cache"]
+Unkeyable = Literal["run", "refuse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class Rules:
     memory_left: Callable[[], int | None] | None
     failure_ttl: float | None
     retry_failed: bool
+    unkeyable: Unkeyable = "run"
 
     def __post_init__(self) -> None:
         for name in ("timeout", "cpu_timeout", "slow_after"):
@@ -39,8 +41,15 @@ class Rules:
                 raise RequestError(f"{name} is a number of seconds above 0, not {limit!r}")
         if self.adaptive_timeout is not None and not self.adaptive_timeout >= 1:
             raise RequestError(f"adaptive_timeout is a factor of 1 or more, not {self.adaptive_timeout!r}")
+        if self.unkeyable not in ("run", "refuse"):
+            raise RequestError(f'unkeyable is "run" or "refuse", not {self.unkeyable!r}')
         if self.failure_ttl is not None and not self.failure_ttl >= 0:
             raise RequestError(f"failure_ttl is a number of seconds, 0 or more, not {self.failure_ttl!r}")
+
+    @property
+    def refuses_unkeyable(self) -> bool:
+        """Whether what the cache cannot hold is refused; where no cache is used it is nothing special."""
+        return self.unkeyable == "refuse" and self.mode != "no_cache"
 
     @property
     def reads_store(self) -> bool:

@@ -17,13 +17,15 @@ from typing import Any, Protocol
 import anyio
 import anyio.lowlevel
 
+from teeny_async.errors import RequestError
 from teeny_async.execution.runner import Runner
 from teeny_async.execution.tasks import ServiceGroup
 from teeny_async.failures import FailureKind
-from teeny_async.model import CompileRequest
+from teeny_async.model import CompileRequest, check_request
 from teeny_async.pipeline.batch import Batch
 from teeny_async.pipeline.closures import Closures
 from teeny_async.pipeline.costs import Learned
+from teeny_async.pipeline.explaining import Explainer, Explanation
 from teeny_async.pipeline.inflight import Flight, Passenger
 from teeny_async.pipeline.keeping import Keeper
 from teeny_async.pipeline.planning import Booking, Plan, Planner, Unlearned
@@ -71,10 +73,12 @@ class Session:
         self._planner = Planner(self._host, self._teller.found)
         closures = None if self._store is None else Closures(self._store)
         self._keeper = Keeper(self._store, closures, rules, learned)
+        self._explainer = Explainer(self._store, closures, self._keeper)
         self._tower = Tower(
             runner=self._runner,
             planner=self._planner,
             keeper=self._keeper,
+            explainer=self._explainer,
             learned=learned,
             rules=rules,
             teller=self._teller,
@@ -151,9 +155,31 @@ class Session:
 
     async def plan(self, request: CompileRequest) -> Plan:
         """How a request would be compiled, and its key. Raises RequestError, ToolNotFound."""
-        plan = await self._planner.prepare(request)
-        await self._note_probes()
+        plan = await self._prepare(request)
+        self._check_keyable(request, plan.booking)
         return plan
+
+    async def explain(self, request: CompileRequest) -> Explanation:
+        """Why a request is in the store, or is not: its key's components, and for a miss the nearest entry.
+
+        Nothing is compiled. Without regard to `mode` the store is looked into, and the look counts as a use.
+        Raises RequestError, and ToolchainNotFoundError, without which there is no key.
+        """
+        [explanation] = await self.explain_many([request])
+        return explanation
+
+    async def explain_many(self, requests: Iterable[CompileRequest]) -> list[Explanation]:
+        """As `explain`, for many; a store is gone through once for all of them."""
+        self._check_open()
+        asked = []
+        for request in requests:
+            check_request(request)
+            try:
+                asked.append((request, await self._prepare(request)))
+            except ToolNotFound as error:
+                failure = Failure(kind=FailureKind.TOOL_MISSING, message=str(error))
+                raise failure.error(request, None) from None
+        return await self._explainer.explain(asked)
 
     @property
     def stats(self) -> CompilerStats:
@@ -178,13 +204,16 @@ class Session:
 
         It waits only where a tool has to be found or asked first.
         """
+        check_request(request)
         try:
             try:
-                return self._planner.plan(request).booking
+                booking = self._planner.plan(request).booking
             except Unlearned:
-                return (await self.plan(request)).booking
+                booking = (await self._prepare(request)).booking
         except ToolNotFound as error:
             return Failure(kind=FailureKind.TOOL_MISSING, message=str(error))
+        self._check_keyable(request, booking)
+        return booking
 
     def board(self, request: CompileRequest, booking: Booking, passenger: Passenger, tag: Any) -> Flight:
         """Join the flight for a key, or start one. The passenger's `landed` is called later.
@@ -228,6 +257,18 @@ class Session:
     def _check_open(self) -> None:
         if not self._is_open:
             raise RuntimeError("the session is not open: use it inside `async with Compiler(...) as compiler:`")
+
+    async def _prepare(self, request: CompileRequest) -> Plan:
+        plan = await self._planner.prepare(request)
+        await self._note_probes()
+        return plan
+
+    def _check_keyable(self, request: CompileRequest, booking: Booking) -> None:
+        if booking.uncacheable is not None and self._rules.refuses_unkeyable:
+            raise RequestError(
+                f"kernel {request.kernel.name!r} cannot be cached: {booking.uncacheable}; "
+                'unkeyable="run" compiles it each time'
+            )
 
     async def _note_probes(self) -> None:
         if self._store is not None and self._rules.mode != "cached_only":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import anyio
 import anyio.lowlevel
@@ -24,6 +24,7 @@ from teeny_async.pipeline.brakes import Brakes
 from teeny_async.pipeline.budget import Budget
 from teeny_async.pipeline.bundling import RequestOrigin
 from teeny_async.pipeline.costs import Learned, work_of
+from teeny_async.pipeline.explaining import Explainer, not_cached
 from teeny_async.pipeline.flying import Pilot, Trip
 from teeny_async.pipeline.inflight import Flight, FlightTable
 from teeny_async.pipeline.keeping import Keeper
@@ -45,7 +46,15 @@ class Tower:
     """The flights of a session, from boarding to landing."""
 
     def __init__(
-        self, *, runner: Runner, planner: Planner, keeper: Keeper, learned: Learned, rules: Rules, teller: Teller
+        self,
+        *,
+        runner: Runner,
+        planner: Planner,
+        keeper: Keeper,
+        explainer: Explainer,
+        learned: Learned,
+        rules: Rules,
+        teller: Teller,
     ) -> None:
         self.flights = FlightTable()
         self.brakes = Brakes()
@@ -54,6 +63,7 @@ class Tower:
         self._watch = Watch(rules.slow_after)
         self._planner = planner
         self._keeper = keeper
+        self._explainer = explainer
         self._learned = learned
         self._rules = rules
         self._teller = teller
@@ -109,8 +119,22 @@ class Tower:
                 if misses:
                     self._missed(misses)
 
-    def _missed(self, flights: Iterable[Flight]) -> None:
+    async def _not_cached(self, flights: Sequence[Flight]) -> None:
+        """Land misses where only cached results are allowed, with what is near to them."""
+        for flight in flights:
+            flight.reading_since = None  # it waits for no compiler
+        for flight, nearest in zip(flights, await self._explainer.neighbours(flights), strict=True):
+            if flight.abandoned:
+                self._send_followers(flight)
+            elif not flight.has_landed:
+                self._land(flight, Failure(kind=FailureKind.NOT_CACHED, message=not_cached(flight, nearest)))
+
+    def _missed(self, flights: Sequence[Flight]) -> None:
         """Queue them; those that are expected to take longest start first."""
+        if self._rules.mode == "cached_only":
+            assert self._group is not None
+            self._group.start(self._not_cached, flights)  # others are looked up meanwhile
+            return
         self._budget.refresh(time.monotonic())
         with self.admission.gathering():
             for flight in flights:
@@ -121,10 +145,6 @@ class Tower:
             self._send_followers(flight)
             return
         flight.reading_since = None  # its compiler has not begun
-        if self._rules.mode == "cached_only":
-            message = f"{flight.request.kernel.name}: not in the cache (key {flight.key.digest[:16]})"
-            self._land(flight, Failure(kind=FailureKind.NOT_CACHED, message=message))
-            return
         toolchains = flight.booking.toolchains
         why_not = self.brakes.why_not(toolchains, flight.call)
         if why_not is not None:

@@ -99,7 +99,9 @@ class Teenyc(Driver):
         env = dict(_BOOTSTRAP)
         if target.ptx_version:
             env["TEENYC_PTX_VERSION"] = str(target.ptx_version)
-        prelude = kernel.prelude or toolchain.settings.get("TEENY_ASYNC_PRELUDE", "")
+        prelude = kernel.prelude
+        if prelude is None:
+            prelude = toolchain.settings.get("TEENY_ASYNC_PRELUDE", "")
         found = files_read("rust", prelude, text)
         return Action(
             argv=tuple(argv),

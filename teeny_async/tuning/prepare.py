@@ -143,7 +143,9 @@ def header_of(setting: Setting, studies: Sequence[Study], notes: Sequence[str]) 
     """The first line of the journal. `identity`: what must not change when a run goes on."""
     kernels = {
         kernel.name: hashlib.sha256(
-            "\0".join((kernel.language, kernel.prelude, kernel.source, repr(sorted(kernel.defines.items())))).encode()
+            "\0".join(
+                (kernel.language, kernel.prelude or "", kernel.source, repr(sorted(kernel.defines.items())))
+            ).encode()
         ).hexdigest()[:16]
         for kernel in setting.sweep.kernels
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,12 @@ def refusal(place: Place, *args: str, code: int = 2) -> str:
         (("--events", "missing/events.jsonl"), ["--events", "No such file"]),
         (("--prelude", "missing.txt"), ["prelude missing.txt", "No such file"]),
         (("--cache-dir", "good.c"), ["good.c", "is not a folder"]),
+        (("--cache-dir", ""), ["--cache-dir", "it is empty"]),
+        (("--events", "-"), ["--events", "'./-' is a file"]),
+        (("--out", "-"), ["--out", "'./-' is a file"]),
+        (("--target-cpu", ","), ["--target-cpu", "names no target"]),
+        (("--target-cpu", ""), ["--target-cpu", "names no target"]),
+        (("--target-cpu", "sm_80", "--ptx-version", ","), ["--ptx-version", "names no version"]),
     ],
 )
 def test_refused_options(
@@ -57,11 +64,16 @@ def test_refused_options(
         (".", ["is a folder", "./*.c"]),
         ("notes.txt", ["notes.txt", "cannot tell the language", ".cu"]),
         ("latin.c", ["latin.c", "UTF-8"]),
+        ("/dev/null", ["/dev/null is no regular file"]),
+        ("fifo.c", ["fifo.c is no regular file"]),
+        ("-", ["'-' does not stand for a standard stream"]),
+        ("", ["it is empty"]),
     ],
 )
 def test_refused_kernels(place: Place, monkeypatch: pytest.MonkeyPatch, kernel: str, words: list[str]) -> None:
     monkeypatch.chdir(place.folder)
     place.write("notes.txt", "")
+    os.mkfifo("fifo.c")
     Path("latin.c").write_bytes(b"// \xe9\n")
     message = refusal(place, "compile", kernel)
     for word in words:
@@ -69,9 +81,26 @@ def test_refused_kernels(place: Place, monkeypatch: pytest.MonkeyPatch, kernel: 
 
 
 def test_one_refused_pair_stops_everything_before_it_starts(place: Place) -> None:
-    refusal(place, "sweep", place.good, "-t", "sm_80,sm_85,sm_90", "-o", str(place.out))
+    message = refusal(place, "sweep", place.good, "-t", "sm_80,sm_85,sm_90", "-o", str(place.out))
+    assert "--skip-refused leaves these out, and compiles for the other 2" in message
     assert not list(place.out.iterdir())
     assert place.run("cache", "stats").stdout.splitlines()[1].startswith("0 entries")
+
+
+def test_what_is_refused_can_be_left_out(place: Place) -> None:
+    other = place.write("other.c", "int other(int x) { return x; }\n")
+    args = ("sweep", place.good, other, "-t", "sm_80,sm_85,sm_90", "-p", "SCALE=1,2", "--skip-refused")
+    done = place.run(*args)
+    assert "skipped 2 times: unknown target CPU 'sm_85' for zig" in done.stderr
+    assert "8 results in" in done.stdout
+    results = place.json(*args)["results"]
+    assert {result["target"] for result in results} == {"sm_80", "sm_90"}
+    assert len(results) == 8
+    explained = place.json("explain", *args[1:])["explanations"]
+    assert [one["state"] for one in explained] == ["hit"] * 8
+    assert "sm_85" in refusal(place, "sweep", place.good, "-t", "sm_85", "--skip-refused")
+    # A name that nobody knows is a slip of the pen, and not left out.
+    assert "sm_8'" in refusal(place, "sweep", place.good, "-t", "sm_80,sm_8", "--skip-refused")
 
 
 def test_a_missing_toolchain_is_exit_code_3_and_says_how_to_install_it(place: Place) -> None:

@@ -113,6 +113,25 @@ async def test_a_bad_request_is_refused_before_anything_runs() -> None:
     assert runner.actions == []
 
 
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        (1, "int: 1; give CompileRequest objects, or a Sweep"),
+        (Kernel(name="k", source="", language="c"), "CompileRequest\\(kernel, target\\)"),
+        ("kernel.c", "Kernel.from_file"),
+    ],
+)
+async def test_what_is_no_request_is_a_type_error_that_teaches(wrong: Any, advice: str) -> None:
+    async with session(FakeRunner()) as compiler:
+        with pytest.raises(TypeError, match=f"not a CompileRequest but .*{advice}"):
+            await compiler.compile_many([request(), wrong])
+        with pytest.raises(TypeError, match=advice):
+            async with compiler.as_completed([wrong]) as results:
+                _ = [result async for result in results]
+        with pytest.raises(TypeError, match=advice):
+            await compiler.explain(wrong)
+
+
 async def test_cached_only_runs_nothing_and_a_miss_is_a_failure() -> None:
     store, runner = MemoryStore(), FakeRunner()
     async with session(runner, store=store) as compiler:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +326,14 @@ async def test_the_kernels_own_prelude_goes_before_the_environments(settings: Se
         fields = {name: getattr(AXPBY, name) for name in ("name", "source", "language")}
         assert (await compiler.compile_result(request(kernel=Kernel(**fields, prelude=str(PRELUDE))))).ok
         assert not (await compiler.compile_result(request(kernel=AXPBY))).ok
+
+
+async def test_an_empty_prelude_is_none_whatever_the_environment_says(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "bad.rs").write_text("this is not Rust")
+    whole = replace(AXPBY, source=PRELUDE.read_text() + AXPBY.source, prelude="")
+    async with session(changed(settings, {"TEENY_ASYNC_PRELUDE": tmp_path / "bad.rs"})) as compiler:
+        assert (await compiler.compile_result(request(kernel=whole))).ok
+        assert not (await compiler.compile_result(request(kernel=replace(whole, prelude=None)))).ok
 
 
 async def test_a_prelude_that_cannot_be_read(settings: Settings, tmp_path: Path) -> None:
