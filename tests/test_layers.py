@@ -17,7 +17,7 @@ PACKAGE = Path(teeny_async.__file__).parent
 LAYERS = (
     ("cli", "__main__"),
     ("report",),
-    ("tuning",),
+    ("tuning", "upstream"),
     ("api", "testing", "sync", "files"),
     ("pipeline",),
     ("execution",),

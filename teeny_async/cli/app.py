@@ -16,6 +16,7 @@ from teeny_async.cli.doctor import doctor
 from teeny_async.cli.explain import explain
 from teeny_async.cli.streams import give_up_stdout
 from teeny_async.cli.tune import best, report, tune
+from teeny_async.cli.upstream import upstream
 from teeny_async.errors import CacheError, RequestError
 
 REFUSED = 2
@@ -97,5 +98,6 @@ cli.add_command(sweep)
 cli.add_command(explain)
 cli.add_command(doctor)
 cli.add_command(cache)
+cli.add_command(upstream)
 for _command in (tune, report, best):
     cli.add_command(_command)

@@ -11,7 +11,7 @@ caller starts a new one instead of joining one that is being torn down.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
@@ -20,6 +20,9 @@ from teeny_async.model import CompileRequest
 from teeny_async.pipeline.costs import Work
 from teeny_async.pipeline.planning import Booking
 from teeny_async.result import NO_TIME, NO_USAGE, Artifact, Attempt, Failure, Source, Timings
+
+if TYPE_CHECKING:
+    from teeny_async.pipeline.asking import Kept
 
 
 class Passenger(Protocol):
@@ -42,11 +45,23 @@ class Flight:
     reads_files: its compiler reads files of the machine. reading_since: when it began to (nanoseconds of
         `file_clock_ns`); who comes later may see other files, and does not board. depfile: what it read.
     followers: flights of those who came later; they set out when this one has landed.
+    kept: the entry that answers it, or that its outcome was kept in, where that matters; see `asking`.
     """
 
     __slots__ = (
         *("_passengers", "_withdraw", "abandoned", "attempts", "booking", "bug", "call", "depfile", "followers"),
-        *("key", "lasting", "log_level", "outcome", "queued_at", "ran", "reading_since", "reads_files", "request"),
+        *(
+            "kept",
+            "key",
+            "lasting",
+            "log_level",
+            "outcome",
+            "queued_at",
+            "ran",
+            "reading_since",
+            "reads_files",
+            "request",
+        ),
         *("scope", "source", "started_at", "timings", "uncached", "usage", "work"),
     )
 
@@ -74,6 +89,7 @@ class Flight:
         self.reading_since: int | None = None
         self.depfile: bytes | None = None
         self.followers: list[Flight] = []
+        self.kept: Kept | None = None
         self._withdraw: Callable[[], None] | None = None
         self._passengers: list[tuple[Passenger, Any]] = []
 

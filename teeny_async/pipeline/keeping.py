@@ -16,6 +16,8 @@ import anyio
 from teeny_async.execution.digests import file_clock_ns
 from teeny_async.failures import POLICIES
 from teeny_async.frozen import FrozenMap
+from teeny_async.model import CompileRequest
+from teeny_async.pipeline.asking import Asked, facts
 from teeny_async.pipeline.closures import Closures
 from teeny_async.pipeline.costs import Learned
 from teeny_async.pipeline.inflight import Flight
@@ -38,6 +40,7 @@ class Keeper:
         self._rules = rules
         self._learned = learned
         self._recalled = False
+        self._asked = Asked()
         self._layers: Mapping[str, int] = {}
 
     def opened(self) -> None:
@@ -64,6 +67,7 @@ class Keeper:
             for index, entry in zip(asked, entries, strict=True):
                 if entry is not None and self.serves(entry, flights[index].log_level, now):
                     answers[index] = entry.outcome
+                    self._asked.answered(flights[index], digests[index] or "", entry.info)
         if None in answers and not self._recalled:
             await self._recall()
         return answers
@@ -111,7 +115,12 @@ class Keeper:
         with anyio.CancelScope(shield=True):
             digest = await self._result_digest(flight, plan, outcome)
             if digest is not None:
-                await self._store.put(digest, Entry(outcome, _info(flight, plan)))
+                info = _info(flight, plan)
+                self._asked.answered(flight, digest, info)
+                if flight.kept is not None and (flight.log_level or not self._rules.reads_store):
+                    # One may be there that was not looked for, or did not do.
+                    self._asked.replaced((await self._store.get_many([digest]))[0], flight.kept)
+                await self._store.put(digest, Entry(outcome, info))
 
     async def _result_digest(self, flight: Flight, plan: Plan, outcome: Artifact | Failure) -> str | None:
         """The key to keep a verdict under; None when it may not be kept: of an artifact, `flight.uncached` then
@@ -132,6 +141,17 @@ class Keeper:
         self._recalled = True
         if self._store is not None and self._rules.writes_store:
             self._learned.load(await self._store.get_note(COSTS_NOTE))
+
+    def asked(self, request: CompileRequest, flight: Flight) -> None:
+        """A request was served by a flight; see `teeny_async.pipeline.asking`."""
+        if self._rules.writes_store and isinstance(flight.outcome, Artifact):
+            self._asked.asked(request, flight)
+
+    async def note_asked(self) -> None:
+        """Leave in the store what entries were asked for under."""
+        if self._store is not None and self._rules.writes_store:
+            with anyio.CancelScope(shield=True):
+                await self._asked.note(self._store)
 
     async def note_costs(self) -> None:
         """Leave what was learned in the store, beside what other sessions have left there meanwhile."""
@@ -165,5 +185,6 @@ def _info(flight: Flight, plan: Plan) -> FrozenMap[Any]:
             "max_rss": flight.usage.max_rss,
             "created": time.time(),
             "components": plan.booking.key.explain(),
+            **facts(request, plan),
         }
     )

@@ -107,6 +107,7 @@ class Session:
     async def _close_store(self, store: Store) -> None:
         with anyio.CancelScope(shield=True):
             await self._keeper.note_costs()
+            await self._keeper.note_asked()
             await store.aclose()
 
     # What callers do
@@ -237,6 +238,7 @@ class Session:
     def result(self, request: CompileRequest, flight: Flight, first: bool) -> CompileResult:
         """A passenger's result, once its flight has landed."""
         assert flight.outcome is not None
+        self._keeper.asked(request, flight)
         return self._teller.finished(
             CompileResult(
                 request=request,

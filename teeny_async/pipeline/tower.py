@@ -231,3 +231,4 @@ class Tower:
         if self._until_note <= 0:
             self._until_note = NOTE_EVERY
             await self._keeper.note_costs()
+            await self._keeper.note_asked()
