@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from teeny_async.errors import RequestError
@@ -40,3 +41,8 @@ def read_prelude(prelude: str | os.PathLike[str]) -> str:
     if end < 0:
         raise RequestError(f'{where}: it starts a raw string constant (r{start[1]}"...) that does not end')
     return prelude[start.end() : end]
+
+
+def effective_prelude(prelude: str | None, settings: Mapping[str, str]) -> str:
+    """The prelude of a kernel for teenyc: its own, or, where it says nothing of one, that of the settings."""
+    return settings.get("TEENY_ASYNC_PRELUDE", "") if prelude is None else prelude

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from teeny_async.model import CompileRequest
 from teeny_async.pipeline.inflight import Flight
 from teeny_async.pipeline.planning import Plan
+from teeny_async.prelude import effective_prelude
 from teeny_async.store.base import Entry, Store
 
 TOOL = "teenyc"
@@ -109,7 +110,7 @@ class Asked:
             self._new.setdefault(kept.digest, set()).add(pair)
         if kept.prelude is not None and kept.prelude not in self._noted_preludes:
             tool = flight.booking.toolchains[0]
-            self._preludes[kept.prelude] = request.kernel.prelude or tool.settings.get("TEENY_ASYNC_PRELUDE", "")
+            self._preludes[kept.prelude] = effective_prelude(request.kernel.prelude, tool.settings)
 
     def replaced(self, entry: Entry | None, by: Kept) -> None:
         """An entry is about to be replaced; it must not take its first pair with it."""

@@ -19,7 +19,7 @@ from teeny_async.action import Action, Input
 from teeny_async.errors import RequestError
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
-from teeny_async.prelude import read_prelude
+from teeny_async.prelude import effective_prelude, read_prelude
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import files_read, render
 from teeny_async.target import NVIDIA_TRIPLE, Target
@@ -99,9 +99,7 @@ class Teenyc(Driver):
         env = dict(_BOOTSTRAP)
         if target.ptx_version:
             env["TEENYC_PTX_VERSION"] = str(target.ptx_version)
-        prelude = kernel.prelude
-        if prelude is None:
-            prelude = toolchain.settings.get("TEENY_ASYNC_PRELUDE", "")
+        prelude = effective_prelude(kernel.prelude, toolchain.settings)
         found = files_read("rust", prelude, text)
         return Action(
             argv=tuple(argv),

@@ -37,7 +37,7 @@ def import_kernels(
     """The kernels whose `.rs` is in the folder, each once, ready for a `Sweep` by teenyc.
 
     preludes: texts that a file may begin with; the kernel then has the two apart. Of any other file the whole
-        text is the source: compile it without another prelude (with no TEENY_ASYNC_PRELUDE set).
+        text is the source, and the kernel says that it has no prelude: TEENY_ASYNC_PRELUDE is not put in front.
     ids: kernel ids that names may have been made of (`vector_add__f32__1024`); the kernel then has it as its id,
         so that an `export` of what is made of it is found by the program.
 

@@ -149,7 +149,7 @@ async def _gather(
     for kernel in kernels:
         by_name[kernel.name].append(kernel)
         known_ids[kernel.name].add(kernel_id(kernel.id, kernel.source))
-    texts = {*preludes, *(kernel.prelude for kernels in by_name.values() for kernel in kernels)}
+    texts = {*preludes, *(kernel.prelude or "" for kernels in by_name.values() for kernel in kernels)}
     makers: defaultdict[str, list[Made]] = defaultdict(list)
     stored = Preludes(store)
     async for record in records(store):
@@ -224,7 +224,7 @@ class _Verifying:
     def _blame(self, case: _Case, kernel: Kernel, result: CompileResult) -> Verdict:
         makers = self._known.makers.get(hashlib.sha256(case.data).hexdigest(), ())
         given = kernel in self._known.kernels.get(case.name, ())
-        cause = culprit(kernel.prelude + kernel.source, case.text if given else None, makers, self._fingerprint)
+        cause = culprit((kernel.prelude or "") + kernel.source, case.text if given else None, makers, self._fingerprint)
         gone = {
             "source": "the source or its prelude has changed since it was compiled",
             "compiler": "the compiler has changed since it was compiled",
