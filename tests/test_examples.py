@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.standins import install_teenyc
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
     "compile_one": [".version 8.8", ".target sm_90", "compiled in"],
@@ -17,8 +19,10 @@ SAYS = {
     "custom_toolchain": ["square:", "diagnostic: "],
     "tune_cuda_matmul": ["matmul", "verdicts in", "compiling"],
     "tune_cpu_matmul": ["9 compiles (of 80;", "native", "naive", "best", "measured on"],
+    "upstream": ["sm_80: compiled", "2 written, 0 there already", "axpby_", "has the id axpby__f32__1024 and 13 lines"],
     "under_trio": ["coalesced", "gfx942: compiled", "znver4: compiled"],
 }
+NEED_TEENYC = ("upstream",)
 
 
 def test_every_example_is_tested() -> None:
@@ -28,6 +32,8 @@ def test_every_example_is_tested() -> None:
 @pytest.mark.parametrize("name", sorted(SAYS))
 def test_it_runs(name: str, tmp_path: Path) -> None:
     environ = {**os.environ, "TEENY_ASYNC_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    if name in NEED_TEENYC:
+        environ["TEENYC_PATH"] = str(install_teenyc(tmp_path / "teenyc").path)
     command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")]
     done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -31,9 +31,15 @@ Pair = tuple[str, str | None]
 
 
 class Kept(NamedTuple):
-    """The entry that answers a flight: its digest, the pair in its info, the digest of its prelude or None."""
+    """The entry that answers a flight: its digest, and its info, which is not parsed for a pair that was seen."""
 
     digest: str
+    info: Mapping[str, Any]
+
+
+class Facts(NamedTuple):
+    """What an entry's info says of the first who asked: the pair, and the digest of the prelude or None."""
+
     first: Pair
     prelude: str | None
 
@@ -64,12 +70,12 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def kept_entry(digest: str, info: Mapping[str, Any]) -> Kept | None:
-    """What an entry's info says of the first who asked; None where it says nothing of teenyc."""
+def read_facts(info: Mapping[str, Any]) -> Facts | None:
+    """What `facts` has put into an entry's info; None where that was nothing."""
     kept = info.get(TOOL)
     if not isinstance(kept, Mapping):
         return None
-    return Kept(digest, (str(info.get("kernel")), kept.get("id")), kept.get("prelude"))
+    return Facts((str(info.get("kernel")), kept.get("id")), kept.get("prelude"))
 
 
 def read_asked(text: str | None) -> set[Pair]:
@@ -93,7 +99,7 @@ class Asked:
     def answered(self, flight: Flight, digest: str, info: Mapping[str, Any]) -> None:
         """A flight is answered by this entry."""
         if flight.booking.toolchains[0].name == TOOL:
-            flight.kept = kept_entry(digest, info)
+            flight.kept = Kept(digest, info)
 
     def asked(self, request: CompileRequest, flight: Flight) -> None:
         """Someone who asked so was served by the flight."""
@@ -106,16 +112,19 @@ class Asked:
         if len(self._seen) >= _REMEMBERED:
             self._seen.clear()
         self._seen.add((kept.digest, pair))
-        if pair != kept.first:
+        known = read_facts(kept.info)
+        if known is None:
+            return
+        if pair != known.first:
             self._new.setdefault(kept.digest, set()).add(pair)
-        if kept.prelude is not None and kept.prelude not in self._noted_preludes:
+        if known.prelude is not None and known.prelude not in self._noted_preludes:
             tool = flight.booking.toolchains[0]
-            self._preludes[kept.prelude] = effective_prelude(request.kernel.prelude, tool.settings)
+            self._preludes[known.prelude] = effective_prelude(request.kernel.prelude, tool.settings)
 
     def replaced(self, entry: Entry | None, by: Kept) -> None:
         """An entry is about to be replaced; it must not take its first pair with it."""
-        before = None if entry is None else kept_entry(by.digest, entry.info)
-        if before is not None and before.first != by.first:
+        before = None if entry is None else read_facts(entry.info)
+        if before is not None and before != read_facts(by.info):
             self._new.setdefault(by.digest, set()).add(before.first)
 
     async def note(self, store: Store) -> None:

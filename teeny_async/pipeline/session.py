@@ -238,7 +238,8 @@ class Session:
     def result(self, request: CompileRequest, flight: Flight, first: bool) -> CompileResult:
         """A passenger's result, once its flight has landed."""
         assert flight.outcome is not None
-        self._keeper.asked(request, flight)
+        if flight.kept is not None:
+            self._keeper.asked(request, flight)
         return self._teller.finished(
             CompileResult(
                 request=request,

@@ -106,8 +106,8 @@ class _Export:
     def report(self) -> ExportReport:
         """What has become of it so far."""
 
-        def stems(outcome: Outcome) -> list[str]:
-            return sorted(stem for stem, found in self._outcomes.items() if found == outcome)
+        def stems(outcome: Outcome) -> tuple[str, ...]:
+            return tuple(sorted(stem for stem, found in self._outcomes.items() if found == outcome))
 
         return ExportReport(
             written=stems("written"),
@@ -115,8 +115,8 @@ class _Export:
             different=stems("different"),
             busy=stems("busy"),
             older=self._older,
-            without_source=sorted(self._without_source),
-            unnamed=sorted(self._unnamed.items()),
+            without_source=tuple(sorted(self._without_source)),
+            unnamed=tuple(sorted(self._unnamed.items())),
         )
 
     def _choose(self, record: Record) -> None:

@@ -8,6 +8,7 @@ removed: who waits for it would hold another file than the next one to come.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -41,7 +42,7 @@ class UpstreamFolder:
         self._strays.clear()
         for name in os.listdir(self.path):
             if name.startswith(_TEMPORARY):
-                self._strays[name.removeprefix(_TEMPORARY).partition("-")[0]].append(name)
+                self._strays[name.rpartition("-")[0] + "-"].append(name)
 
     def stems(self, suffix: str) -> list[str]:
         """The stems of all files of a kind, in order. Raises OSError."""
@@ -55,11 +56,14 @@ class UpstreamFolder:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
-        with open(descriptor, "rb") as file:
+        try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-                raise OSError(0, "not a plain file, or too large", str(path))
-            return file.read()
+                raise OSError(errno.EINVAL, "not a plain file, or too large", str(path))
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(descriptor)
 
     def publish(self, stem: str, files: Mapping[str, bytes], *, replace: bool) -> Outcome:
         """Put a kernel's files there, by suffix; the `.o` among them. Never waits for a lock. Raises OSError.
@@ -107,7 +111,7 @@ class UpstreamFolder:
         return True
 
     def _write(self, stem: str, path: Path, data: bytes) -> None:
-        temporary = self.path / f"{_TEMPORARY}{_tag(stem)}-{secrets.token_hex(8)}.tmp"
+        temporary = self.path / f"{temporary_prefix(stem)}{secrets.token_hex(8)}.tmp"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             with open(descriptor, "wb") as file:
@@ -121,11 +125,11 @@ class UpstreamFolder:
 
     def _sweep(self, stem: str) -> None:
         """Remove what a killed writer of these files has left; the lock is held, so none is at work."""
-        for name in self._strays.pop(_tag(stem), ()):
+        for name in self._strays.pop(temporary_prefix(stem), ()):
             with contextlib.suppress(OSError):
                 (self.path / name).unlink()
 
 
-def _tag(stem: str) -> str:
-    """What tells a kernel's temporary files from all others; its name may be too long to be part of theirs."""
-    return hashlib.sha256(stem.encode()).hexdigest()[:32]
+def temporary_prefix(stem: str) -> str:
+    """What the names of a kernel's temporary files begin with; its own may be too long to be part of them."""
+    return f"{_TEMPORARY}{hashlib.sha256(stem.encode()).hexdigest()[:32]}-"

@@ -68,7 +68,8 @@ def find_kernels(
             refused.append((stem, "not UTF-8 text"))
             continue
         _gather(gathered, stem, split_source(text, known), names)
-    return [Found(kernel=one.kernel, stems=one.stems, targets=one.targets) for one in gathered.values()], refused
+    found = [Found(kernel=it.kernel, stems=tuple(it.stems), targets=tuple(it.targets)) for it in gathered.values()]
+    return found, refused
 
 
 def _gather(

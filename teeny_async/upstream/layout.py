@@ -10,12 +10,14 @@ The kernel id is the kernel macro's (`vector_add__f32__1024`), or hex(sha256(sou
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from teeny_async.errors import RequestError
 from teeny_async.target import Target
 from teeny_async.toolchains.teenyc import CPUS
 
@@ -47,10 +49,11 @@ class Header(NamedTuple):
     ptx_version: int
 
     @property
-    def target(self) -> Target:
-        """What was asked of teenyc, as far as this tells: `sm_90a` comes out for `sm_90`."""
+    def targets(self) -> list[Target]:
+        """What may have been asked of teenyc: the CPU (`sm_90a` comes out for `sm_90`), or its default, which may be
+        one that cannot be asked for."""
         plain = self.cpu.removesuffix("a")
-        return Target(plain if plain in CPUS else self.cpu, ptx_version=self.ptx_version)
+        return _possible((plain if plain in CPUS else self.cpu, self.ptx_version), (None, self.ptx_version))
 
 
 def kernel_id(given: str | None, source: str) -> str:
@@ -102,6 +105,19 @@ def read_header(ptx: bytes) -> Header | None:
     if version is None or target is None:
         return None
     return Header(target[1].decode(), int(version[1]) * 10 + int(version[2]))
+
+
+def targets_of(origin: Origin) -> list[Target]:
+    """The one target of an origin; none when there is no such target."""
+    return _possible((origin.cpu, origin.ptx_version))
+
+
+def _possible(*targets: tuple[str | None, int | None]) -> list[Target]:
+    found = []
+    for cpu, version in targets:
+        with contextlib.suppress(RequestError):
+            found.append(Target(cpu, ptx_version=version))
+    return found
 
 
 def target_problem(header: Header, origin: Origin) -> str | None:

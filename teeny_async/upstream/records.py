@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from teeny_async.pipeline.asking import ASKED_NOTE, PRELUDE_NOTE, TOOL, Pair, kept_entry, read_asked
+from teeny_async.pipeline.asking import ASKED_NOTE, PRELUDE_NOTE, TOOL, Pair, read_asked, read_facts
 from teeny_async.result import Artifact
 from teeny_async.store.base import Entry, Store
 from teeny_async.store.disk import DiskStore
@@ -39,7 +39,7 @@ class Record:
 async def records(store: DiskStore, *, all_pairs: bool = True) -> AsyncIterator[Record]:
     """Every artifact of teenyc in a store that is open. all_pairs: with those that came after the first."""
     async for digest, entry in store.scan():
-        kept = kept_entry(digest, entry.info)
+        kept = read_facts(entry.info)
         if kept is not None and isinstance(entry.outcome, Artifact) and "ptx" in entry.outcome.outputs:
             asked = read_asked(await store.get_note(ASKED_NOTE + digest)) if all_pairs else set()
             yield _record(digest, entry, entry.outcome, [kept.first, *sorted(asked - {kept.first}, key=str)])

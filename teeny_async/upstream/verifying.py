@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import anyio
 import anyio.to_thread
 
 from teeny_async.api import Compiler
@@ -32,17 +33,19 @@ from teeny_async.upstream.folder import UpstreamFolder
 from teeny_async.upstream.layout import (
     OBJECT,
     SOURCE,
-    Header,
     find_origin,
     kernel_id,
     read_header,
     split_source,
     split_stem,
     target_problem,
+    targets_of,
 )
 from teeny_async.upstream.records import Preludes, records
 
 State = Literal["good", "stale", "unknown"]
+_AT_ONCE = 128
+"""Files under scrutiny at a time; how many are compiled at a time is the session's business."""
 _DEFAULTS = ("TEENY_ASYNC_PRELUDE", "TEENYC_PTX_VERSION", "TEENYC_LOG_LEVEL")
 """Variables that would be put in where the folder's files say that there was nothing."""
 
@@ -82,14 +85,14 @@ class VerifyReport:
 
 @dataclass(slots=True)
 class _Case:
-    """One `.o` under scrutiny. text: what its `.rs` holds. kernel: what it should be made of."""
+    """One `.o` under scrutiny. text: what its `.rs` holds. kernel: what it should be made of. targets: what it may
+    have been made for, the likeliest first."""
 
     stem: str
     name: str
     data: bytes
     text: str | None
-    header: Header | None = None
-    target: Target | None = None
+    targets: Sequence[Target] = ()
     kernel: Kernel | None = None
 
 
@@ -136,8 +139,12 @@ async def verify(
         except (ToolNotFound, RequestError) as error:
             fingerprint, missing = "", str(error)
         verifying = _Verifying(compiler, known, fingerprint, missing)
-        verdicts = [await verifying.judge(stem, place) for stem in stems]
-    return VerifyReport(verdicts=tuple(verdicts), toolchain=missing)
+        verdicts: dict[str, Verdict] = {}
+        for start in range(0, len(stems), _AT_ONCE):
+            async with anyio.create_task_group() as group:
+                for stem in stems[start : start + _AT_ONCE]:
+                    group.start_soon(verifying.judge_into, verdicts, stem, place)
+    return VerifyReport(verdicts=tuple(verdicts[stem] for stem in stems), toolchain=missing)
 
 
 async def _gather(
@@ -171,16 +178,17 @@ class _Verifying:
         self._fingerprint = fingerprint
         self._missing = missing
 
+    async def judge_into(self, verdicts: dict[str, Verdict], stem: str, place: UpstreamFolder) -> None:
+        """The verdict on one `.o`, put where it is wanted."""
+        verdicts[stem] = await self.judge(stem, place)
+
     async def judge(self, stem: str, place: UpstreamFolder) -> Verdict:
         """The verdict on one `.o`."""
         try:
             case = await anyio.to_thread.run_sync(_read, stem, place)
         except OSError as error:
             return Verdict(stem=stem, name=_parted(stem)[0], target=None, state="unknown", why=str(error.strerror))
-        case.header = read_header(case.data)
-        if case.header is None:
-            return _verdict(case, "stale", "it is no PTX", cause="target")
-        problem = self._settle(case, case.header)
+        problem = self._settle(case)
         if problem is not None:
             return _verdict(case, "stale", problem, cause="target")
         if case.kernel is None:
@@ -189,18 +197,18 @@ class _Verifying:
             return _verdict(case, "unknown", "there is no teenyc to compile it again")
         return await self._compare(case, case.kernel)
 
-    def _settle(self, case: _Case, header: Header) -> str | None:
-        """Find out the target and the kernel; in what the PTX is not what its name says."""
-        hash = _parted(case.stem)[1]
+    def _settle(self, case: _Case) -> str | None:
+        """Find out the kernel and what its target may be; in what the `.o` is not what its name says."""
+        header = read_header(case.data)
+        if header is None:
+            return "it is no PTX"
         ids, of_source = self._known.ids[case.name], set[str]()
         if case.text is not None:
             prelude, source = split_source(case.text, self._known.preludes)
             of_source = {kernel_id(None, source), kernel_id(None, case.text)}
             case.kernel = Kernel(name=case.name, source=source, language="rust", prelude=prelude)
-        origin = find_origin(hash, ids | of_source)
-        case.target = header.target
-        if origin is not None:
-            case.target = Target(origin.cpu, ptx_version=origin.ptx_version)
+        origin = find_origin(_parted(case.stem)[1], ids | of_source)
+        case.targets = header.targets if origin is None else targets_of(origin)
         for kernel in self._known.kernels.get(case.name, ()):
             # Where the source stands for the id, an edited one has another hash: that is another kernel.
             named = kernel.id is None and origin is not None and origin.id not in of_source
@@ -210,16 +218,25 @@ class _Verifying:
         return None if origin is None else target_problem(header, origin)
 
     async def _compare(self, case: _Case, kernel: Kernel) -> Verdict:
-        try:
-            request = CompileRequest(kernel, case.target, toolchain=TOOL)
-            result = await self._compiler.compile_result(request)
-        except RequestError as error:
-            return _verdict(case, "unknown", str(error))
-        if result.failure is None and result.outputs["ptx"] == case.data:
-            return _verdict(case, "good", "")
-        if result.failure is not None and result.failure.kind is not FailureKind.DIAGNOSTIC:
-            return _verdict(case, "unknown", f"it could not be compiled: {result.failure.message}")
-        return self._blame(case, kernel, result)
+        """Compile it for each target that it may be for; one that gives the same is enough."""
+        refused = "no target has such a name"
+        compiled: list[CompileResult] = []
+        for target in case.targets:
+            try:
+                result = await self._compiler.compile_result(CompileRequest(kernel, target, toolchain=TOOL))
+            except RequestError as error:
+                refused = str(error)
+                continue
+            if result.ok and result.outputs["ptx"] == case.data:
+                case.targets = [target]
+                return _verdict(case, "good", "")
+            compiled.append(result)
+        if not compiled:
+            return _verdict(case, "unknown", refused)
+        failure = compiled[0].failure
+        if failure is not None and failure.kind is not FailureKind.DIAGNOSTIC:
+            return _verdict(case, "unknown", f"it could not be compiled: {failure.message}")
+        return self._blame(case, kernel, compiled[0])
 
     def _blame(self, case: _Case, kernel: Kernel, result: CompileResult) -> Verdict:
         makers = self._known.makers.get(hashlib.sha256(case.data).hexdigest(), ())
@@ -253,4 +270,5 @@ def _read(stem: str, place: UpstreamFolder) -> _Case:
 
 
 def _verdict(case: _Case, state: State, why: str, *, cause: str | None = None) -> Verdict:
-    return Verdict(stem=case.stem, name=case.name, target=case.target, state=state, cause=cause, why=why)
+    target = next(iter(case.targets), None)
+    return Verdict(stem=case.stem, name=case.name, target=target, state=state, cause=cause, why=why)
