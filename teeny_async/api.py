@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from teeny_async.caching import meeting_place, store_for
 from teeny_async.errors import RequestError
 from teeny_async.execution.machine import available_cpus, memory_left, memory_size
 from teeny_async.execution.probe import MachineHost, ProbeMemory
@@ -19,7 +19,6 @@ from teeny_async.pipeline.session import OnEvent, Session
 from teeny_async.result import CompileResult
 from teeny_async.settings import Settings
 from teeny_async.store.base import Store
-from teeny_async.store.disk import DiskStore
 from teeny_async.sync import run_sync
 
 DEFAULT_TIMEOUT = 600.0
@@ -27,6 +26,9 @@ DEFAULT_TIMEOUT = 600.0
 
 SLOW_AFTER = 60.0
 """Seconds after which a compile is told of as slow, where nothing else is said."""
+
+WAIT_FOR_OTHERS = 60.0
+"""Seconds for which the result of another process is waited for, where nothing else is said."""
 
 Backend = Literal["asyncio", "trio"]
 
@@ -41,6 +43,8 @@ class Compiler(Session):
             results = await compiler.compile_many(requests)
 
     store: a `Store`, or the folder of one; None is the user's own cache folder (TEENY_ASYNC_CACHE_DIR).
+    shared_caches: folders that are looked into before that one, and never written to: a cache that was shipped;
+        None is what TEENY_ASYNC_SHARED_CACHES lists.
     jobs: compilers at a time; None is the CPUs this process may use.
     memory_limit: bytes that compilers may be expected to hold together ("2GiB", or a number); None is what
         the machine and its control groups leave. What each will hold is learned from those before it.
@@ -52,6 +56,8 @@ class Compiler(Session):
     slow_after: seconds after which a compile that still runs is told of, by an event; None: never.
     failure_ttl: seconds for which a refusal by the compiler is remembered; None is a week (a day for a crash
         that came twice), 0 is not at all. retry_failed: compile again what is remembered as failed.
+    wait_for_others: seconds to wait for another process of this user that compiles the same into the same cache
+        folder, before it is compiled here as well; None: as long as it takes, 0: not at all.
     on_event: called with each event of `teeny_async.events`, in the event loop; must not block.
     mode: "normal"; "cached_only": a miss is a failure that names the nearest entry, nothing is
         compiled, and the folder is neither written to nor locked; "refresh": compile and overwrite;
@@ -70,6 +76,7 @@ class Compiler(Session):
         self,
         *,
         store: Store | str | os.PathLike[str] | None = None,
+        shared_caches: Sequence[str | os.PathLike[str]] | None = None,
         jobs: int | None = None,
         memory_limit: int | str | None = None,
         retry: RetryPolicy | None = None,
@@ -79,18 +86,21 @@ class Compiler(Session):
         slow_after: float | None = SLOW_AFTER,
         failure_ttl: float | None = None,
         retry_failed: bool = False,
+        wait_for_others: float | None = WAIT_FOR_OTHERS,
         on_event: OnEvent | None = None,
         mode: Mode = "normal",
         unkeyable: Unkeyable = "run",
         runner: Runner | None = None,
         settings: Settings | None = None,
     ) -> None:
+        if mode not in ("normal", "cached_only", "refresh", "no_cache"):
+            raise RequestError(f'mode is "normal", "cached_only", "refresh" or "no_cache", not {mode!r}')
         settings = settings or Settings.from_environ(os.environ)
         local = runner or LocalRunner(settings.scratch_dir)
         super().__init__(
             runner=local,
             host=MachineHost(settings.environ, local, _probes),
-            store=_store(store, mode, settings),
+            store=store_for(store, shared_caches, mode, settings),
             rules=Rules(
                 jobs=_jobs(jobs),
                 retry=retry or RetryPolicy(),
@@ -103,9 +113,11 @@ class Compiler(Session):
                 memory_left=memory_left if runner is None else None,
                 failure_ttl=failure_ttl,
                 retry_failed=retry_failed,
+                wait_for_others=wait_for_others,
                 unkeyable=unkeyable,
             ),
             on_event=on_event,
+            runtime=meeting_place(settings),
         )
 
     async def __aenter__(self) -> Compiler:
@@ -154,14 +166,6 @@ def compile_one_sync(request: CompileRequest, *, backend: Backend = "asyncio", *
         return await compile_one(request, **options)
 
     return run_sync(call, backend)
-
-
-def _store(store: Store | str | os.PathLike[str] | None, mode: Mode, settings: Settings) -> Store | None:
-    if mode not in ("normal", "cached_only", "refresh", "no_cache"):
-        raise RequestError(f'mode is "normal", "cached_only", "refresh" or "no_cache", not {mode!r}')
-    if store is not None and not isinstance(store, (str, os.PathLike)):
-        return store
-    return DiskStore(settings.cache_dir if store is None else Path(store), read_only=mode == "cached_only")
 
 
 def _jobs(jobs: int | None) -> int:

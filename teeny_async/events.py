@@ -47,6 +47,17 @@ class Queued(RequestEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(RequestEvent):
+    """Another process compiles the same, and its result is waited for.
+
+    pid: its process, None when that is not known. since: seconds of `time.time()`.
+    """
+
+    pid: int | None
+    since: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Started(RequestEvent):
     """An attempt got its slot and is about to run."""
 

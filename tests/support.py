@@ -19,9 +19,16 @@ _STEERING = ("TEENY", "NVCC_", "CUDA_", "RUSTC", "RUSTFLAGS", "RUSTUP_TOOLCHAIN"
 
 
 def private_environ(cache_dir: Path, scratch_dir: Path) -> dict[str, str]:
-    """The environment without what steers compilers, and with a cache and scratch folder of its own."""
+    """The environment without what steers compilers, and with a cache, scratch and runtime folder of its own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_STEERING)}
-    return {**kept, "TEENY_ASYNC_CACHE_DIR": str(cache_dir), "TMPDIR": str(scratch_dir)}
+    runtime = scratch_dir.parent / "runtime"
+    runtime.mkdir(exist_ok=True)
+    return {
+        **kept,
+        "TEENY_ASYNC_CACHE_DIR": str(cache_dir),
+        "TMPDIR": str(scratch_dir),
+        "XDG_RUNTIME_DIR": str(runtime),
+    }
 
 
 def changed(settings: Settings, variables: Mapping[str, str | os.PathLike[str]]) -> Settings:

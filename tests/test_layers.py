@@ -18,7 +18,7 @@ LAYERS = (
     ("cli", "__main__"),
     ("report",),
     ("tuning", "upstream"),
-    ("api", "testing", "sync", "files"),
+    ("api", "caching", "testing", "sync", "files"),
     ("pipeline",),
     ("execution",),
     ("store",),

@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 
 from teeny_async.api import Compiler
+from teeny_async.caching import own_store
 from teeny_async.errors import CacheError, RequestError
 from teeny_async.execution.machine import available_cpus, available_memory, cgroup_cpu_quota, cgroup_memory_limit
 from teeny_async.settings import Settings
@@ -100,7 +101,7 @@ def _with_existing(folder: Path, action: Callable[[DiskStore], Awaitable[dict[st
 
 def _with_store(folder: Path, action: Callable[[DiskStore], Awaitable[Any]]) -> Any:
     async def call() -> Any:
-        store = DiskStore(folder)
+        store = own_store(folder, Settings.from_environ(os.environ))
         await store.open(lambda operation, message: None)
         try:
             return await action(store)
@@ -120,7 +121,7 @@ def toolchain_states(settings: Settings) -> list[dict[str, Any]]:
     folder = settings.cache_dir
     if folder.is_dir():
         with contextlib.suppress(CacheError):
-            return anyio.run(look_for_all, DiskStore(folder))
+            return anyio.run(look_for_all, own_store(folder, settings))
     return anyio.run(look_for_all, MemoryStore())
 
 

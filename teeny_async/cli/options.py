@@ -51,6 +51,7 @@ class Options:
     mode: Mode
     unkeyable: Unkeyable
     cache_dir: Path | None
+    shared_cache: Sequence[Path]
     all_rows: bool
 
     @classmethod
@@ -239,6 +240,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=_FILE,
         metavar="DIR",
         help="The cache folder. Default: see `teeny-async cache path`.",
+    ),
+    _option(
+        *(_CACHE, "--shared-cache"),
+        type=_FILE,
+        multiple=True,
+        metavar="DIR",
+        help="A cache folder to look into as well, and never write to; repeat it.",
     ),
     _option(_OUTPUT, "--out", "-o", type=_FILE, metavar="DIR", help="Folder to write the outputs into."),
     _option(_OUTPUT, "--json", is_flag=True, help="One JSON object at the end."),

@@ -20,7 +20,7 @@ from teeny_async.cli.options import Options
 from teeny_async.cli.requests import Work, check, work_of
 from teeny_async.cli.signals import Interrupts
 from teeny_async.cli.sinks import Sink, stats_to_dict
-from teeny_async.events import Event, Warned
+from teeny_async.events import Event, Waiting, Warned
 from teeny_async.execution.tasks import ServiceGroup
 from teeny_async.failures import POLICIES
 from teeny_async.files import LineLog
@@ -35,6 +35,7 @@ from teeny_async.report.closing import cost_line, count_line, failure_lines, unc
 from teeny_async.report.progress import make_progress
 from teeny_async.report.style import has_color
 from teeny_async.report.summary import MAX_ROWS, Summary
+from teeny_async.report.text import waiting_text
 from teeny_async.result import CompileResult
 
 
@@ -67,6 +68,7 @@ class _Run:
         """Compile and report."""
         with notes_from_logging(self._progress.note) as notes:
             async with self._event_log() as log:
+                waited_for: set[int | None] = set()
 
                 def on_event(event: Event) -> None:
                     self._activity.see(event)
@@ -74,6 +76,9 @@ class _Run:
                         log.write(event_to_dict(event))
                     if isinstance(event, Warned):
                         notes.say(f"warning: {event.message}")
+                    elif isinstance(event, Waiting) and event.pid not in waited_for:
+                        waited_for.add(event.pid)  # once for each: it may have a thousand more of ours
+                        notes.say(waiting_text(event))
 
                 await self._compile(self._compiler(on_event), log)
                 if log is not None:
@@ -89,6 +94,7 @@ class _Run:
         options = self._options
         return Compiler(
             store=options.cache_dir,
+            shared_caches=options.shared_cache or None,
             jobs=options.jobs,
             retry=RetryPolicy() if options.retries is None else RetryPolicy(max_attempts=options.retries + 1),
             memory_limit=options.memory,

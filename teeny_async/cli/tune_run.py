@@ -91,6 +91,7 @@ class _Run:
         options, own = self._options, self._own
         session: dict[str, Any] = {
             "store": options.cache_dir,
+            "shared_caches": options.shared_cache or None,
             "jobs": options.jobs,
             "retry": RetryPolicy() if options.retries is None else RetryPolicy(max_attempts=options.retries + 1),
             "timeout": options.timeout or DEFAULT_TIMEOUT,

@@ -28,6 +28,8 @@ from teeny_async.execution.digests import FileDigests, Snapshot, changed_since, 
 from teeny_async.nearest import Differences
 from teeny_async.store.base import Store
 
+CLOSURE_NOTE = "closure:"
+"""What the names of manifests begin with. They name files with their contents, so they hold on every machine."""
 _UNKEYED = frozenset({"HOME", "TMPDIR", "PATH"})
 """Variables that differ from run to run or from machine to machine, and are in no key."""
 
@@ -49,7 +51,8 @@ class Closures:
 
     async def result_digests(self, request_digests: Sequence[str]) -> list[str | None]:
         """For each request key, the key of the result that it has with the files as they are; None: unknown."""
-        manifests = [load_manifest(await self._store.get_note(_note(digest))) for digest in request_digests]
+        notes = await self._store.get_notes([_note(digest) for digest in request_digests])
+        manifests = [load_manifest(note) for note in notes]
         if not any(manifests):
             return [None] * len(manifests)
         return await anyio.to_thread.run_sync(self._match_all, list(request_digests), manifests)
@@ -123,4 +126,4 @@ def closure_files(action: Action, listed: Sequence[str]) -> list[str]:
 
 
 def _note(request_digest: str) -> str:
-    return f"closure:{request_digest}"
+    return CLOSURE_NOTE + request_digest

@@ -81,18 +81,12 @@ class Pilot:
         return outcome
 
     async def _attempt_again(self, trip: Trip) -> Artifact | Failure:
-        ready = anyio.Event()
-        ticket = self.admission.submit(
-            ready.set,
+        ticket = await wait_for_a_slot(
+            self.admission,
             rank=-(self.learned.seconds(trip.work) or 0.0),
             alone=POLICIES[trip.failures[-1].kind].alone,
             work=trip.work,
         )
-        try:
-            await ready.wait()
-        except BaseException:
-            self.admission.withdraw(ticket)
-            raise
         return await self._attempt(trip, ticket)
 
     async def _attempt(self, trip: Trip, ticket: Ticket) -> Artifact | Failure:
@@ -188,6 +182,18 @@ class Pilot:
         last = trip.attempts[-1] = replace(trip.attempts[-1], delay=delay)
         flight = trip.flight
         self.teller.retried(flight.request, flight.key.digest, last.number, trip.failures[-1], delay)
+
+
+async def wait_for_a_slot(admission: Admission, *, rank: float, work: Work | None, alone: bool = False) -> Ticket:
+    """A ticket that runs; whoever gets it gives it back."""
+    ready = anyio.Event()
+    ticket = admission.submit(ready.set, rank=rank, alone=alone, work=work)
+    try:
+        await ready.wait()
+    except BaseException:
+        admission.withdraw(ticket)
+        raise
+    return ticket
 
 
 def merged(first: Artifact, second: Artifact) -> Artifact:

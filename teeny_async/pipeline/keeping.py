@@ -41,6 +41,8 @@ class Keeper:
         self._learned = learned
         self._recalled = False
         self._asked = Asked()
+        self._to_put: list[tuple[str, Entry]] = []
+        self._putting = anyio.Lock(fast_acquire=True)
         self._layers: Mapping[str, int] = {}
 
     def opened(self) -> None:
@@ -120,7 +122,17 @@ class Keeper:
                 if flight.kept is not None and (flight.log_level or not self._rules.reads_store):
                     # One may be there that was not looked for, or did not do.
                     self._asked.replaced((await self._store.get_many([digest]))[0], flight.kept)
-                await self._store.put(digest, Entry(outcome, info))
+                await self._put(digest, Entry(outcome, info))
+
+    async def _put(self, digest: str, entry: Entry) -> None:
+        """Keep an entry, together with all that come while others are being written: many in one transaction."""
+        assert self._store is not None
+        batch = self._to_put
+        batch.append((digest, entry))
+        async with self._putting:
+            if batch is self._to_put:  # or one of the others has written it
+                self._to_put = []
+                await self._store.put_many(batch)
 
     async def _result_digest(self, flight: Flight, plan: Plan, outcome: Artifact | Failure) -> str | None:
         """The key to keep a verdict under; None when it may not be kept: of an artifact, `flight.uncached` then

@@ -17,6 +17,7 @@ import anyio
 
 from teeny_async.action import Action
 from teeny_async.errors import RequestError
+from teeny_async.execution.probe import file_identity
 from teeny_async.keys import CacheKey, Component, PartDigests, components, request_key
 from teeny_async.model import CompileRequest
 from teeny_async.target import Target, unknown_cpu
@@ -75,6 +76,7 @@ class Planner:
         self._host = host
         self._on_found = on_found
         self._toolchains: dict[Driver, Toolchain | str] = {}
+        self._identities: dict[str, list[int]] = {}
         self._targets: dict[tuple[Driver, Target], Target | str] = {}
         self._teams: dict[tuple[Driver, ...], tuple[Toolchain, ...]] = {}
         self._digests = PartDigests()
@@ -105,11 +107,28 @@ class Planner:
             elif target is not None and (driver, target) not in self._targets:
                 self._targets[driver, target] = await self._resolve(driver, target)
 
+    def are_current(self, toolchains: Sequence[Toolchain]) -> bool:
+        """Whether their executables are what they were when they were found: a system call for each."""
+        return all(self._identities.get(tool.path) == file_identity(tool.path) for tool in toolchains)
+
+    def forget_changed(self) -> None:
+        """Forget the toolchains whose executables have changed, and all that they said; they are found anew."""
+        changed = {
+            driver
+            for driver, tool in self._toolchains.items()
+            if isinstance(tool, Toolchain) and not self.are_current([tool])
+        }
+        if changed:
+            self._teams.clear()
+            self._toolchains = {driver: tool for driver, tool in self._toolchains.items() if driver not in changed}
+            self._targets = {known: target for known, target in self._targets.items() if known[0] not in changed}
+
     async def _find(self, driver: Driver) -> Toolchain | str:
         try:
             found = await driver.find(self._host)
         except ToolNotFound as error:
             return str(error)
+        self._identities[found.path] = file_identity(found.path)
         self._on_found(found)
         return found
 

@@ -32,6 +32,7 @@ class Rules:
     memory_left: Callable[[], int | None] | None
     failure_ttl: float | None
     retry_failed: bool
+    wait_for_others: float | None = 60.0
     unkeyable: Unkeyable = "run"
 
     def __post_init__(self) -> None:
@@ -43,6 +44,8 @@ class Rules:
             raise RequestError(f"adaptive_timeout is a factor of 1 or more, not {self.adaptive_timeout!r}")
         if self.unkeyable not in ("run", "refuse"):
             raise RequestError(f'unkeyable is "run" or "refuse", not {self.unkeyable!r}')
+        if self.wait_for_others is not None and not self.wait_for_others >= 0:
+            raise RequestError(f"wait_for_others is a number of seconds, 0 or more, not {self.wait_for_others!r}")
         if self.failure_ttl is not None and not self.failure_ttl >= 0:
             raise RequestError(f"failure_ttl is a number of seconds, 0 or more, not {self.failure_ttl!r}")
 
@@ -50,6 +53,11 @@ class Rules:
     def refuses_unkeyable(self) -> bool:
         """Whether what the cache cannot hold is refused; where no cache is used it is nothing special."""
         return self.unkeyable == "refuse" and self.mode != "no_cache"
+
+    @property
+    def shares(self) -> bool:
+        """Whether other processes that compile the same are waited for."""
+        return self.mode == "normal" and self.wait_for_others != 0
 
     @property
     def reads_store(self) -> bool:

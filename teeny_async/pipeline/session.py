@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterable, Iterable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -30,6 +31,7 @@ from teeny_async.pipeline.inflight import Flight, Passenger
 from teeny_async.pipeline.keeping import Keeper
 from teeny_async.pipeline.planning import Booking, Plan, Planner, Unlearned
 from teeny_async.pipeline.rules import Rules
+from teeny_async.pipeline.sharing import Sharing
 from teeny_async.pipeline.stats import CompilerStats, Tally
 from teeny_async.pipeline.stream import ResultStream
 from teeny_async.pipeline.telling import OnEvent, Teller
@@ -56,8 +58,16 @@ class Session:
     """
 
     def __init__(
-        self, *, runner: Runner, host: RememberingHost, store: Store | None, rules: Rules, on_event: OnEvent | None
+        self,
+        *,
+        runner: Runner,
+        host: RememberingHost,
+        store: Store | None,
+        rules: Rules,
+        on_event: OnEvent | None,
+        runtime: Path | None = None,
     ) -> None:
+        self._runtime = runtime
         self._runner = runner
         self._host = host
         self._store = store
@@ -74,11 +84,13 @@ class Session:
         closures = None if self._store is None else Closures(self._store)
         self._keeper = Keeper(self._store, closures, rules, learned)
         self._explainer = Explainer(self._store, closures, self._keeper)
+        self._sharing = Sharing(rules, self._teller, self._runtime)
         self._tower = Tower(
             runner=self._runner,
             planner=self._planner,
             keeper=self._keeper,
             explainer=self._explainer,
+            sharing=self._sharing,
             learned=learned,
             rules=rules,
             teller=self._teller,
@@ -92,6 +104,7 @@ class Session:
             if self._store is not None:
                 await self._host.recall(self._store)
                 self._keeper.opened()
+                self._sharing.opened(self._store)
             self._opened = opened.pop_all()
         self._tower.open(group)
         self._is_open = True
@@ -108,6 +121,7 @@ class Session:
         with anyio.CancelScope(shield=True):
             await self._keeper.note_costs()
             await self._keeper.note_asked()
+            await self._sharing.aclose()
             await store.aclose()
 
     # What callers do
@@ -198,6 +212,7 @@ class Session:
     def new_call(self) -> int:
         """The number of a batch or stream that begins now."""
         self._check_open()
+        self._planner.forget_changed()
         return self._tower.brakes.new_call()
 
     async def book(self, request: CompileRequest) -> Booking | Failure:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from teeny_async.events import CacheFault, Event, Finished, Retried, Slow, ToolchainFound, Warned
+from teeny_async.events import CacheFault, Event, Finished, Retried, Slow, ToolchainFound, Waiting, Warned
 from teeny_async.model import CompileRequest
 from teeny_async.pipeline.stats import Tally
 from teeny_async.result import CompileResult, Failure
@@ -58,6 +58,10 @@ class Teller:
         """A compile takes long."""
         self.tally.slow += 1
         self.emit(lambda now: Slow(time=now, request=request, key=key, seconds=seconds))
+
+    def waiting(self, request: CompileRequest, key: str, pid: int | None, since: float | None) -> None:
+        """Another process compiles the same."""
+        self.emit(lambda now: Waiting(time=now, request=request, key=key, pid=pid, since=since))
 
     def warn(self, message: str) -> None:
         """Something a user should know."""

@@ -1,6 +1,8 @@
 """`Tower`: the order of the stages, and the tasks that carry flights through them.
 
-    look up (many keys, one hop to the store) -> brakes -> admission -> fly -> keep -> land
+    look up (many keys, one hop to the store) -> brakes -> admission -> claim -> fly -> keep -> land
+
+A key that another process has claimed is waited for without a slot, and looked up again.
 
 Everything that a request waits for belongs to the session's own task group: the look-ups, the flights.
 A flight has no task until it starts; a hundred thousand may wait.
@@ -9,12 +11,14 @@ A flight has no task until it starts; a hundred thousand may wait.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 
 import anyio
 import anyio.lowlevel
 
+from teeny_async.errors import RequestError
 from teeny_async.events import Queued
 from teeny_async.execution.runner import Runner
 from teeny_async.execution.tasks import ServiceGroup
@@ -25,18 +29,22 @@ from teeny_async.pipeline.budget import Budget
 from teeny_async.pipeline.bundling import RequestOrigin
 from teeny_async.pipeline.costs import Learned, work_of
 from teeny_async.pipeline.explaining import Explainer, not_cached
-from teeny_async.pipeline.flying import Pilot, Trip
+from teeny_async.pipeline.flying import Pilot, Trip, wait_for_a_slot
 from teeny_async.pipeline.inflight import Flight, FlightTable
 from teeny_async.pipeline.keeping import Keeper
 from teeny_async.pipeline.planning import Planner
 from teeny_async.pipeline.rules import Rules
+from teeny_async.pipeline.sharing import Sharing
 from teeny_async.pipeline.telling import Teller
 from teeny_async.pipeline.watching import Watch
 from teeny_async.result import Artifact, Failure
+from teeny_async.store.claims import Holder
+from teeny_async.toolchains.base import ToolNotFound
 
 LOOKUPS_PER_HOP = 256
 NOTE_EVERY = 30.0
 """Seconds between two notes of what was learned, in a session that goes on: a kill loses no more."""
+_REPLACED = "its compiler was replaced after it had been identified; the next call will identify the new one"
 _CANCELLED = Failure(kind=FailureKind.CANCELLED, message="cancelled before it ended")
 
 logger = logging.getLogger("teeny_async")
@@ -52,6 +60,7 @@ class Tower:
         planner: Planner,
         keeper: Keeper,
         explainer: Explainer,
+        sharing: Sharing,
         learned: Learned,
         rules: Rules,
         teller: Teller,
@@ -64,6 +73,7 @@ class Tower:
         self._planner = planner
         self._keeper = keeper
         self._explainer = explainer
+        self._sharing = sharing
         self._learned = learned
         self._rules = rules
         self._teller = teller
@@ -173,7 +183,7 @@ class Tower:
         try:
             with flight.scope:
                 await anyio.lowlevel.checkpoint_if_cancelled()
-                outcome = self.brakes.why_not(flight.booking.toolchains, flight.call) or await self._flown(
+                outcome = self.brakes.why_not(flight.booking.toolchains, flight.call) or await self._claimed(
                     flight, ticket
                 )
         except Exception as bug:
@@ -187,10 +197,56 @@ class Tower:
             if not flight.has_landed:
                 self._land(flight, outcome)
 
+    async def _claimed(self, flight: Flight, ticket: Ticket) -> Artifact | Failure:
+        taken = self._sharing.take(flight)
+        if isinstance(taken, Holder):
+            self.admission.release(ticket)
+            return await self._waited(flight)
+        try:
+            if taken is not None and self._sharing.may_be_late(flight):
+                answer = await self._answered(flight)
+                if answer is not None:
+                    return answer
+            return await self._flown(flight, ticket)
+        finally:
+            if taken is not None:
+                taken.release()
+
+    async def _waited(self, flight: Flight) -> Artifact | Failure:
+        """The outcome of a flight whose key another process has: what that has kept, or else its own."""
+        flight.started_at = 0.0
+        async with self._sharing.wait(flight):
+            answer = await self._answered(flight)
+            if answer is not None:
+                return answer
+            # It was its turn before, so it goes first.
+            ticket = await wait_for_a_slot(self.admission, rank=-math.inf, work=flight.work)
+            flight.started_at = time.monotonic()
+            try:
+                why_not = self.brakes.why_not(flight.booking.toolchains, flight.call)
+                return why_not or await self._flown(flight, ticket)
+            finally:
+                if ticket.running:
+                    self.admission.release(ticket)
+
+    async def _answered(self, flight: Flight) -> Artifact | Failure | None:
+        """What the store has for a flight by now."""
+        [answer] = await self._keeper.look_up([flight])
+        if answer is None:
+            flight.reading_since = None  # its compiler has not begun
+        else:
+            flight.source, flight.started_at = "cached", 0.0
+        return answer
+
     async def _flown(self, flight: Flight, ticket: Ticket) -> Artifact | Failure:
-        plan = self._planner.plan(flight.request)
+        try:
+            plan = await self._planner.prepare(flight.request)
+        except (ToolNotFound, RequestError) as error:  # it was there, and took the request, when it was booked
+            return Failure(kind=FailureKind.TOOL_MISSING, message=str(error))
         trip = Trip(flight, plan)
         outcome = await self._pilot.fly(trip, ticket)
+        if plan.booking.key.digest != flight.key.digest or not self._planner.are_current(plan.booking.toolchains):
+            flight.uncached = flight.uncached or _REPLACED
         if isinstance(outcome, Failure) and self.brakes.pull(outcome, trip.failed_stage.toolchain):
             self._stop_waiting()
         await self._keeper.keep(flight, plan, outcome)

@@ -44,7 +44,14 @@ def count_line(summary: Summary, stats: CompilerStats, total: int | None) -> str
     counts = [f"{summary.states[state]:,} {state}" for state in STATES if summary.states[state]]
     of = f" of {total:,}" if total is not None and total != summary.done else ""
     line = f"{summary.done:,}{of} {'result' if summary.done == 1 and not of else 'results'}"
-    return f"{line} in {seconds_text(stats.wall)}" + (f": {', '.join(counts)}" if counts else "")
+    return f"{line} in {seconds_text(stats.wall)}" + (f": {', '.join(counts)}" if counts else "") + _layers(stats)
+
+
+def _layers(stats: CompilerStats) -> str:
+    """As in " (40 shared, 6 disk)", where not all hits are the folder's own."""
+    if not set(stats.hits) - {"disk", "store"}:
+        return ""
+    return f" (from the cache: {', '.join(f'{count:,} {layer}' for layer, count in stats.hits.items())})"
 
 
 def cost_line(stats: CompilerStats) -> str | None:

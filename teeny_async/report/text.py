@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from teeny_async.events import Waiting
 from teeny_async.model import CompileRequest, ParamValue
 from teeny_async.result import Diagnostic, Failure
 
@@ -47,6 +49,12 @@ def value_text(value: ParamValue) -> str:
 def params_text(params: Mapping[str, ParamValue]) -> str:
     """As in "BLOCK=64 UNROLL=4"."""
     return " ".join(f"{name}={value_text(value)}" for name, value in params.items())
+
+
+def waiting_text(event: Waiting) -> str:
+    """As in "waiting for 3f1c0a... (gemm sm_90), held by pid 4711 since 14:03:59"."""
+    since = "" if event.since is None else f" since {time.strftime('%H:%M:%S', time.localtime(event.since))}"
+    return f"waiting for {event.key[:16]} ({request_text(event.request)}), held by pid {event.pid or 'unknown'}{since}"
 
 
 def target_text(request: CompileRequest) -> str:

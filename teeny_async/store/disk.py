@@ -16,12 +16,14 @@ from teeny_async.store import caretaking
 from teeny_async.store.base import Entry, GroupStats, OnFault, StoreStats
 from teeny_async.store.disk_worker import DiskWorker
 from teeny_async.store.door import Door
+from teeny_async.store.folder import LAYOUT
 from teeny_async.store.framing import key_bytes
 from teeny_async.store.openers import Openers
 from teeny_async.store.read_only import ReadOnlyWorker
 from teeny_async.store.reports import ArchiveReport, PruneReport, VerifyReport
 from teeny_async.store.tally import Tally
 from teeny_async.store.thread import CacheThread
+from teeny_async.store.writers import Company
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -92,6 +94,7 @@ class DiskStore:
         self._size_limit = size_limit
         self._count_limit = count_limit
         self._patience = patience
+        self._company = Company(self.folder / LAYOUT)
         self._tally = Tally()
         self._openers = Openers()
         self._joining = threading.Lock()
@@ -103,6 +106,27 @@ class DiskStore:
     @property
     def read_only(self) -> bool:
         return self._read_only
+
+    @property
+    def folder_identity(self) -> str | None:
+        """What two processes that write into one folder agree on, by whatever path; None for one that is only read,
+        or is not there."""
+        if self._read_only:
+            return None
+        try:
+            status = os.stat(self.folder)
+        except OSError:
+            return None
+        return f"{status.st_dev}:{status.st_ino}"
+
+    def has_company(self) -> bool:
+        """Whether others write into the folder too, or have done so since the last time that this was asked."""
+        opening = self._opening
+        return (
+            opening is not None
+            and isinstance(opening.worker, DiskWorker)
+            and self._company.look(opening.worker.door.writer)
+        )
 
     async def open(self, on_fault: OnFault) -> None:
         opening = self._join()

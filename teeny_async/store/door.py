@@ -25,6 +25,7 @@ from teeny_async.errors import CacheError
 from teeny_async.store import folder as folders
 from teeny_async.store.base import OnFault
 from teeny_async.store.tally import Tally
+from teeny_async.store.writers import NAMELESS
 
 if TYPE_CHECKING:
     from teeny_async.store.raw_cache import RawCache
@@ -72,6 +73,11 @@ class Door:
     def largest(self) -> int:
         """Bytes of the largest value that is stored."""
         return min(folders.MAX_VALUE, self._size_limit)
+
+    @property
+    def writer(self) -> str:
+        """Our name among the writers of the folder."""
+        return NAMELESS if self._cache is None else self._cache.writer
 
     def open(self) -> bool:
         """Open the folder, if it is not open; whether it was opened. Raises CacheError when it must not be used."""

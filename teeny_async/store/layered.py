@@ -1,21 +1,26 @@
 """`LayeredStore`: several stores behind the protocol of one.
 
     LayeredStore([
-        MemoryStore(max_bytes=64 << 20, packed=False),      # what this process has seen
-        DiskStore("/usr/share/project/cache", read_only=True),  # a warm cache that was shipped
-        DiskStore(settings.cache_dir),                      # the user's own
+        Layer("memory", MemoryStore(max_bytes=64 << 20, packed=False), notes="none"),
+        Layer("shared", DiskStore("/usr/share/project/cache", read_only=True), notes="shared"),
+        Layer("disk", DiskStore(settings.cache_dir)),
     ])
 
 A look-up asks the layers in order, each for what the ones before it do not have. What a layer has is put
 into every layer before it that can be written: what was found on disk is in memory the next time, and what
 a remote store (the last layer, where there is one) has is then on disk. Results are put into every layer
 that can be written.
+
+Entries never change, so any layer's will do. Notes do change, and what another process has noted must be
+seen: the folder's own are asked for first, then those that were shared, and none is kept in memory.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import anyio
 
@@ -23,22 +28,37 @@ from teeny_async.store.base import Entry, OnFault, Store, StoreStats
 from teeny_async.store.tally import Tally
 
 
+class Layer(NamedTuple):
+    """A store and its part. name: what its hits are counted under; layers may share one.
+
+    notes: "own": this user's, all of them. "shared": somebody else's, of which only those that hold on every
+        machine are taken. "none": none are kept there.
+    """
+
+    name: str
+    store: Store
+    notes: Literal["own", "shared", "none"] = "own"
+
+
 class LayeredStore:
     """Stores that are asked one after the other; see the module.
 
-    shared_notes: beginnings of the names of the notes that are taken from read-only layers too. Only notes
-        that hold on every machine belong there; all others come from the layers that this machine writes.
+    shared_notes: beginnings of the names of the notes that hold on every machine.
 
     A layer that fails is passed over, as it would be by itself. Opening it raises CacheError when a layer must
     not be used at all.
     """
 
-    def __init__(self, layers: Sequence[Store], *, shared_notes: Sequence[str] = ()) -> None:
+    def __init__(self, layers: Sequence[Layer], *, shared_notes: Sequence[str] = ()) -> None:
         if not layers:
             raise ValueError("a LayeredStore needs a layer")
-        self._layers = tuple(layers)
-        self._writable = tuple(layer for layer in self._layers if not layer.read_only)
+        self._names = tuple(layer.name for layer in layers)
+        self._layers = tuple(layer.store for layer in layers)
+        self._writable = tuple(store for store in self._layers if not store.read_only)
+        self._own_notes = tuple(layer.store for layer in layers if layer.notes == "own")
+        self._others_notes = tuple(layer.store for layer in layers if layer.notes == "shared")
         self._shared_notes = tuple(shared_notes)
+        self._hits: Counter[str] = Counter()
         self._tally = Tally()
 
     def __repr__(self) -> str:
@@ -47,6 +67,21 @@ class LayeredStore:
     @property
     def layers(self) -> Sequence[Store]:
         return self._layers
+
+    @property
+    def hits_by_layer(self) -> Mapping[str, int]:
+        """Look-ups that were answered, since the object was made, by the name of the layer that did."""
+        return self._hits
+
+    @property
+    def folder_identity(self) -> str | None:
+        """See `DiskStore.folder_identity`; of the last layer that can be written."""
+        return getattr(self._writable[-1], "folder_identity", None) if self._writable else None
+
+    def has_company(self) -> bool:
+        """As `DiskStore.has_company`, of the same layer."""
+        asked = getattr(self._writable[-1], "has_company", None) if self._writable else None
+        return asked is not None and bool(asked())
 
     @property
     def read_only(self) -> bool:
@@ -73,6 +108,8 @@ class LayeredStore:
             hits = [(index, entry) for index, entry in zip(missing, entries, strict=True) if entry is not None]
             for index, entry in hits:
                 found[index] = entry
+            if hits:
+                self._hits[self._names[number]] += len(hits)
             await self._promote(number, [(digests[index], entry) for index, entry in hits])
             missing = [index for index in missing if found[index] is None]
             if not missing:
@@ -97,18 +134,15 @@ class LayeredStore:
 
     async def get_notes(self, names: Sequence[str]) -> list[str | None]:
         found: list[str | None] = [None] * len(names)
-        for layer in self._layers:
-            missing = [index for index, text in enumerate(found) if text is None]
-            if layer.read_only:
-                missing = [index for index in missing if names[index].startswith(self._shared_notes)]
-            if missing:
-                texts = await layer.get_notes([names[index] for index in missing])
-                for index, text in zip(missing, texts, strict=True):
-                    found[index] = text
+        for layer in self._own_notes:
+            await _ask_for_notes(layer, names, range(len(names)), found)
+        shared = [index for index, name in enumerate(names) if name.startswith(self._shared_notes)]
+        for layer in self._others_notes:
+            await _ask_for_notes(layer, names, shared, found)
         return found
 
     async def put_note(self, name: str, text: str) -> None:
-        for layer in self._writable:
+        for layer in self._own_notes:
             await layer.put_note(name, text)
 
     async def stats(self) -> StoreStats:
@@ -142,6 +176,14 @@ class LayeredStore:
         for layer in self._layers[:number]:
             if hits and not layer.read_only:
                 await layer.put_many(hits)
+
+
+async def _ask_for_notes(layer: Store, names: Sequence[str], wanted: Sequence[int], found: list[str | None]) -> None:
+    """Fill in those of the wanted that are still missing, and that the layer has."""
+    missing = [index for index in wanted if found[index] is None]
+    if missing:
+        for index, text in zip(missing, await layer.get_notes([names[index] for index in missing]), strict=True):
+            found[index] = text
 
 
 async def _close(layers: Sequence[Store]) -> None:

@@ -128,6 +128,11 @@ class RawCache(diskcache.Cache):  # type: ignore[misc]  # the base class is unty
         for name in let_go:
             self._disk.remove(name)
 
+    @property
+    def writer(self) -> str:
+        """Our name among the writers of the folder."""
+        return self._writer.name
+
     def close(self) -> None:
         """Close the connection, which ends whatever transaction is open. It comes back when it is needed."""
         self._writer.leave()

@@ -47,16 +47,18 @@ class Writer:
         """Take a name, before the first write. Does nothing when there is one, or none is to be had."""
         if self._lock is not None:
             return
-        with contextlib.suppress(OSError):
-            self._folder.mkdir(0o700, exist_ok=True)
-            self._folder.chmod(0o700)
-            for _ in range(_TRIES):
-                name = os.urandom(8).hex()
-                path = self._folder / f"{name}.lock"
+        for _ in range(_TRIES):
+            # The name first: `Company` may look at any moment, and must know that it is ours.
+            self.name = os.urandom(8).hex()
+            path = self._folder / f"{self.name}.lock"
+            with contextlib.suppress(OSError):
+                self._folder.mkdir(0o700, exist_ok=True)
+                self._folder.chmod(0o700)
                 lock = try_lock(path)
                 if lock is not None:  # or a process that looks for the dead has just looked at ours
-                    self._lock, self.name = (path, lock), name
+                    self._lock = path, lock
                     return
+        self.name = NAMELESS
 
     def leave(self) -> None:
         """Nothing of this writer is on its way any more."""
@@ -64,6 +66,34 @@ class Writer:
             path, lock = self._lock
             self._lock, self.name = None, NAMELESS
             remove_and_unlock(path, lock)
+
+
+class Company:
+    """Whether others write into a layout folder too, as seen from outside, for two system calls.
+
+    A writer that came and went between two looks has changed the time of the folder that it announced itself in;
+    and so has our own coming, which hides the like of it once.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._folder = directory / FOLDER
+        self._changed: int | None = None
+        self._mine = NAMELESS
+
+    def look(self, mine: str) -> bool:
+        """Whether there is anybody but `mine` (a writer's name), or anybody has come or gone since the last look."""
+        try:
+            names = set(os.listdir(self._folder))
+            changed = os.stat(self._folder).st_mtime_ns
+        except OSError:
+            self._changed = 0
+            return False  # nobody has written yet
+        expected = self._changed is None or changed == self._changed or mine != self._mine
+        self._changed = changed
+        own = f"{mine}.lock"
+        if own in names:  # or we are just about to announce ourselves, and that changes the time again
+            self._mine = mine
+        return bool(names - {own}) or not expected
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from teeny_async.pipeline import explaining
 from teeny_async.result import Exit
 from teeny_async.store.base import Entry
 from teeny_async.store.disk import DiskStore
-from teeny_async.store.layered import LayeredStore
+from teeny_async.store.layered import Layer, LayeredStore
 from teeny_async.store.memory import MemoryStore
 from teeny_async.testing import FakeRunner, FakeToolchain
 from teeny_async.toolchains.base import Host, Toolchain, ToolNotFound
@@ -316,7 +316,7 @@ async def test_a_miss_where_only_cached_results_are_allowed_names_the_nearest_en
 
 @pytest.mark.anyio
 async def test_the_layers_of_a_store_are_gone_through(store: DiskStore) -> None:
-    layered = LayeredStore([MemoryStore(), store])
+    layered = LayeredStore([Layer("memory", MemoryStore()), Layer("disk", store)])
     async with session(FakeRunner(), store=layered) as compiler:
         await compiler.compile(request(0))
     async with session(FakeRunner(), store=layered, mode="cached_only") as compiler:

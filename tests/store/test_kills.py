@@ -126,7 +126,7 @@ def strays(folder: Path) -> list[str]:
 
 def test_two_hundred_kills(fast_folder: Path, nursery: Nursery, log: Path, faults: Faults) -> None:
     chance = random.Random(1)
-    for _ in range(4):
+    for _ in range(8):
         nursery.start_one()
     most = 0
     for number in range(200):
