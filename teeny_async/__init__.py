@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from teeny_async.api import (
         compile_one_sync as compile_one_sync,
     )
+    from teeny_async.cluster.dask_runner import DaskRunner as DaskRunner
     from teeny_async.errors import (
         CacheError as CacheError,
     )
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from teeny_async.result import (
         Usage as Usage,
     )
+    from teeny_async.store.remote import RemoteStore as RemoteStore
     from teeny_async.target import Target as Target
     from teeny_async.tuning.sweep import Sweep as Sweep
 
@@ -101,6 +103,7 @@ _HOMES = {
     "CompileTimeoutError": "errors",
     "Compiler": "api",
     "CompilerStats": "pipeline.stats",
+    "DaskRunner": "cluster.dask_runner",
     "Diagnostic": "result",
     "Explanation": "pipeline.explaining",
     "Failure": "result",
@@ -108,6 +111,7 @@ _HOMES = {
     "Kernel": "model",
     "Neighbour": "nearest",
     "NotCachedError": "errors",
+    "RemoteStore": "store.remote",
     "RequestError": "errors",
     "ResourceError": "errors",
     "RetryPolicy": "pipeline.retry",

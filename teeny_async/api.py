@@ -11,7 +11,7 @@ from teeny_async.caching import meeting_place, store_for
 from teeny_async.errors import RequestError
 from teeny_async.execution.machine import available_cpus, memory_left, memory_size
 from teeny_async.execution.probe import MachineHost, ProbeMemory
-from teeny_async.execution.runner import LocalRunner, Runner
+from teeny_async.execution.runner import LocalRunner, Runner, RunnerElsewhere
 from teeny_async.model import CompileRequest
 from teeny_async.pipeline.retry import RetryPolicy
 from teeny_async.pipeline.rules import Mode, Rules, Unkeyable
@@ -45,6 +45,9 @@ class Compiler(Session):
     store: a `Store`, or the folder of one; None is the user's own cache folder (TEENY_ASYNC_CACHE_DIR).
     shared_caches: folders that are looked into before that one, and never written to: a cache that was shipped;
         None is what TEENY_ASYNC_SHARED_CACHES lists.
+    remote: a store that machines share, asked after `store` and written to in the background: a `RemoteStore`, or
+        a URL for one (needs the extra `remote`); None is TEENY_ASYNC_REMOTE, unless `store` is a `Store`.
+    remote_read_only: write nothing there; None is TEENY_ASYNC_REMOTE_READ_ONLY. Not for a `Store` as `remote`.
     jobs: compilers at a time; None is the CPUs this process may use.
     memory_limit: bytes that compilers may be expected to hold together ("2GiB", or a number); None is what
         the machine and its control groups leave. What each will hold is learned from those before it.
@@ -65,7 +68,7 @@ class Compiler(Session):
     unkeyable: what to do with a request whose key would not cover all that the compiler reads (`__TIME__`, a flag
         that reads a file): "run" it each time, with the reason in `CompileResult.uncached`, or "refuse" it with
         RequestError before anything starts. What turns out only while it is compiled is never refused.
-    runner: where compilers run; None is this machine.
+    runner: where compilers run; None is this machine, `DaskRunner` a cluster.
     settings: what to take for the environment; None is the process's own.
 
     Raises RequestError for a value that makes no sense. Opening it raises CacheError for a cache folder
@@ -77,6 +80,8 @@ class Compiler(Session):
         *,
         store: Store | str | os.PathLike[str] | None = None,
         shared_caches: Sequence[str | os.PathLike[str]] | None = None,
+        remote: Store | str | None = None,
+        remote_read_only: bool | None = None,
         jobs: int | None = None,
         memory_limit: int | str | None = None,
         retry: RetryPolicy | None = None,
@@ -99,10 +104,10 @@ class Compiler(Session):
         local = runner or LocalRunner(settings.scratch_dir)
         super().__init__(
             runner=local,
-            host=MachineHost(settings.environ, local, _probes),
-            store=store_for(store, shared_caches, mode, settings),
+            host=local.host if isinstance(local, RunnerElsewhere) else MachineHost(settings.environ, local, _probes),
+            store=store_for(store, shared_caches, mode, settings, remote=remote, remote_read_only=remote_read_only),
             rules=Rules(
-                jobs=_jobs(jobs),
+                jobs=_jobs(jobs, runner),
                 retry=retry or RetryPolicy(),
                 mode=mode,
                 timeout=timeout,
@@ -168,12 +173,12 @@ def compile_one_sync(request: CompileRequest, *, backend: Backend = "asyncio", *
     return run_sync(call, backend)
 
 
-def _jobs(jobs: int | None) -> int:
-    cpus = available_cpus()
+def _jobs(jobs: int | None, runner: Runner | None) -> int:
+    cpus = runner.jobs if isinstance(runner, RunnerElsewhere) else available_cpus()
     if jobs is None:
         return cpus
     if jobs < 1:
         raise RequestError(f"jobs is a number of compilers, 1 or more, not {jobs!r}")
-    if jobs > cpus:
+    if jobs > cpus and not isinstance(runner, RunnerElsewhere):
         warnings.warn(f"jobs={jobs} is more than the {cpus} CPUs this process may use", stacklevel=3)
     return jobs

@@ -22,28 +22,57 @@ IN_MEMORY = 64 * 2**20
 Folder = str | os.PathLike[str]
 
 
-def store_for(store: Store | Folder | None, shared: Sequence[Folder] | None, mode: Mode, settings: Settings) -> Store:
-    """The store of a session; one that was given is used as it is.
+def store_for(
+    store: Store | Folder | None,
+    shared: Sequence[Folder] | None,
+    mode: Mode,
+    settings: Settings,
+    *,
+    remote: Store | str | None = None,
+    remote_read_only: bool | None = None,
+) -> Store:
+    """The store of a session; one that was given is the only one, but for a remote that was named with it.
 
-    shared: folders that are only read; None: those of the settings. Raises RequestError for what makes no sense.
+    shared: folders that are only read; None: those of the settings. remote: behind all others, a store or its URL;
+    None: that of the settings, where no store was given. Raises RequestError for what makes no sense.
     """
-    if store is not None and not isinstance(store, (str, os.PathLike)):
-        if shared:
-            raise RequestError("shared_caches goes with a folder; make a LayeredStore of a store of your own")
-        return store
+    given = store is not None and not isinstance(store, (str, os.PathLike))
+    if remote is None and not given:
+        remote = settings.remote
+    layers = _given(store, shared) if given else _folders(store, shared, mode, settings)  # type: ignore[arg-type]
+    if remote and mode != "no_cache":
+        layers.append(Layer("remote", _remote(remote, remote_read_only, mode, settings)))
+    if given and len(layers) == 1:
+        return layers[0].store
+    return LayeredStore(layers, shared_notes=(CLOSURE_NOTE,))
+
+
+def _given(store: Store, shared: Sequence[Folder] | None) -> list[Layer]:
+    if shared:
+        raise RequestError("shared_caches goes with a folder; make a LayeredStore of a store of your own")
+    return [Layer("store", store)]
+
+
+def _folders(folder: Folder | None, shared: Sequence[Folder] | None, mode: Mode, settings: Settings) -> list[Layer]:
     if isinstance(shared, (str, os.PathLike)):
         raise RequestError(f"shared_caches is a list of folders, not {shared!r}")
-    own = own_store(settings.cache_dir if store is None else store, settings, read_only=mode == "cached_only")
+    own = own_store(settings.cache_dir if folder is None else folder, settings, read_only=mode == "cached_only")
     memory = MemoryStore(max_bytes=IN_MEMORY, packed=False)
     others = [DiskStore(other, read_only=True) for other in (settings.shared_caches if shared is None else shared)]
-    return LayeredStore(
-        [
-            Layer("memory", memory, notes="none"),
-            *(Layer("shared", other, notes="shared") for other in others),
-            Layer("disk", own),
-        ],
-        shared_notes=(CLOSURE_NOTE,),
-    )
+    return [
+        Layer("memory", memory, notes="none"),
+        *(Layer("shared", other, notes="shared") for other in others),
+        Layer("disk", own),
+    ]
+
+
+def _remote(remote: Store | str, read_only: bool | None, mode: Mode, settings: Settings) -> Store:
+    if not isinstance(remote, str):
+        return remote
+    from teeny_async.store.remote import RemoteStore
+
+    read_only = settings.remote_read_only if read_only is None else read_only
+    return RemoteStore(remote, read_only=read_only or mode == "cached_only")
 
 
 def own_store(folder: Folder, settings: Settings, *, read_only: bool = False) -> DiskStore:

@@ -16,7 +16,8 @@ class Settings:
     """environ: the variables that tools are looked for with. cache_dir: the default store's folder.
     cache_size, cache_count: its limits, as they were written; None is the default. shared_caches: folders that
     are looked into as well, and never written to. scratch_dir: the folder for temporary files.
-    runtime_dir: where sessions of one machine meet; see `teeny_async.store.claims`."""
+    runtime_dir: where sessions of one machine meet; see `teeny_async.store.claims`. remote: URL of a store that
+    machines share; None is none. remote_read_only: it is only read."""
 
     environ: Mapping[str, str]
     cache_dir: Path
@@ -25,12 +26,15 @@ class Settings:
     cache_count: str | None = None
     shared_caches: tuple[Path, ...] = ()
     runtime_dir: str = RUNTIME
+    remote: str | None = None
+    remote_read_only: bool = False
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Settings:
         """TEENY_ASYNC_CACHE_DIR, else the platform's cache folder for this user; TEENY_ASYNC_CACHE_SIZE ("20GiB"),
         TEENY_ASYNC_CACHE_COUNT; TEENY_ASYNC_SHARED_CACHES, a list like PATH; TMPDIR as Python reads it;
-        XDG_RUNTIME_DIR, else /tmp: wherever TMPDIR is, all sessions of a user have to meet."""
+        XDG_RUNTIME_DIR, else /tmp: wherever TMPDIR is, all sessions of a user have to meet. TEENY_ASYNC_REMOTE, and
+        TEENY_ASYNC_REMOTE_READ_ONLY: anything but "", "0", "false" and "no" is yes."""
         folder = environ.get("TEENY_ASYNC_CACHE_DIR")
         return cls(
             environ=dict(environ),
@@ -44,6 +48,8 @@ class Settings:
                 if folder
             ),
             runtime_dir=environ.get("XDG_RUNTIME_DIR") or RUNTIME,
+            remote=environ.get("TEENY_ASYNC_REMOTE") or None,
+            remote_read_only=environ.get("TEENY_ASYNC_REMOTE_READ_ONLY", "").lower() not in ("", "0", "false", "no"),
         )
 
 

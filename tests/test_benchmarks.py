@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.many_machines import simulate
 from benchmarks.measure import Broken
 from benchmarks.model import Case, Contestant, Context, Goal, Metric, Row
 from benchmarks.results import Spread
@@ -179,3 +180,11 @@ def test_a_case_may_ask_for_fewer_rounds() -> None:
 
 def context() -> Context:
     return Context(folder=Path(), quick=True, cpus=1)
+
+
+def test_the_simulated_cluster_is_as_fast_as_its_narrowest_place() -> None:
+    assert simulate(100, 1.0, {"client": 0, "scheduler": 0}, tasks=20_000) > 0.95
+    # 100 a second are asked for, and 10 a second pass.
+    share = simulate(100, 1.0, {"client": 100, "scheduler": 1}, tasks=2000)
+    assert 0.07 < share < 0.13
+    assert simulate(100, 1.0, {"client": 1, "scheduler": 100}, tasks=2000) == pytest.approx(share, rel=0.1)

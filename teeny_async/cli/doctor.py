@@ -44,7 +44,7 @@ def _versions() -> dict[str, Any]:
     from teeny_async import __version__
 
     packages: dict[str, str | None] = {}
-    for name in ("anyio", "tenacity", "diskcache", "aiofiles", "trio", "uvloop"):
+    for name in ("anyio", "tenacity", "diskcache", "aiofiles", "trio", "uvloop", "obstore", "distributed"):
         try:
             packages[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

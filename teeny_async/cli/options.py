@@ -52,6 +52,8 @@ class Options:
     unkeyable: Unkeyable
     cache_dir: Path | None
     shared_cache: Sequence[Path]
+    remote: str | None
+    remote_read_only: bool
     all_rows: bool
 
     @classmethod
@@ -248,6 +250,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="DIR",
         help="A cache folder to look into as well, and never write to; repeat it.",
     ),
+    _option(
+        *(_CACHE, "--remote"),
+        metavar="URL",
+        help="A cache that machines share, asked after the folder: s3://, gs://, az://, https:// (WebDAV), file://. "
+        "Default: TEENY_ASYNC_REMOTE.",
+    ),
+    _option(_CACHE, "--remote-read-only", is_flag=True, help="Write nothing into the shared cache."),
     _option(_OUTPUT, "--out", "-o", type=_FILE, metavar="DIR", help="Folder to write the outputs into."),
     _option(_OUTPUT, "--json", is_flag=True, help="One JSON object at the end."),
     _option(_OUTPUT, "--jsonl", is_flag=True, help="One JSON object a line for each result, as they come."),

@@ -95,6 +95,8 @@ class _Run:
         return Compiler(
             store=options.cache_dir,
             shared_caches=options.shared_cache or None,
+            remote=options.remote,
+            remote_read_only=options.remote_read_only or None,
             jobs=options.jobs,
             retry=RetryPolicy() if options.retries is None else RetryPolicy(max_attempts=options.retries + 1),
             memory_limit=options.memory,

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from teeny_async.action import Action
 from teeny_async.execution.process import Job, Supervised, SupervisorLost
@@ -53,6 +53,14 @@ class Runner(Protocol):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+@runtime_checkable
+class RunnerElsewhere(Runner, Protocol):
+    """A runner of other machines. host: what finds tools there; jobs: how many actions it takes at a time."""
+
+    host: Any
+    jobs: int
 
 
 class LocalRunner:

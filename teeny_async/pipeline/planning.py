@@ -21,7 +21,9 @@ from teeny_async.execution.probe import file_identity
 from teeny_async.keys import CacheKey, Component, PartDigests, components, request_key
 from teeny_async.model import CompileRequest
 from teeny_async.target import Target, unknown_cpu
+from teeny_async.toolchains import elsewhere
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound
+from teeny_async.toolchains.elsewhere import Elsewhere
 from teeny_async.toolchains.registry import DRIVERS, candidates, driver_named
 
 ASSEMBLER = "ptxas"
@@ -72,7 +74,7 @@ class Unlearned(Exception):
 class Planner:
     """Plans requests for one session. on_found is told of each toolchain when it is found."""
 
-    def __init__(self, host: Host, on_found: Callable[[Toolchain], None]) -> None:
+    def __init__(self, host: Host | Elsewhere, on_found: Callable[[Toolchain], None]) -> None:
         self._host = host
         self._on_found = on_found
         self._toolchains: dict[Driver, Toolchain | str] = {}
@@ -125,7 +127,7 @@ class Planner:
 
     async def _find(self, driver: Driver) -> Toolchain | str:
         try:
-            found = await driver.find(self._host)
+            found = await elsewhere.find(self._host, driver)
         except ToolNotFound as error:
             return str(error)
         self._identities[found.path] = file_identity(found.path)
@@ -137,9 +139,9 @@ class Planner:
         toolchain = self._known_toolchain(driver)
         try:
             if target.cpu == "native":
-                return await driver.native(self._host, toolchain, target)
+                return await elsewhere.native(self._host, driver, toolchain, target)
             if target.cpu is not None:
-                known = await driver.cpus(self._host, toolchain, target.triple)
+                known = await elsewhere.cpus(self._host, driver, toolchain, target.triple)
                 if known is not None and target.cpu not in known:
                     raise unknown_cpu(target.cpu, known, f"{driver.name} ({target.triple})")
         except RequestError as error:

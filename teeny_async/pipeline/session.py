@@ -39,16 +39,23 @@ from teeny_async.pipeline.tower import Tower
 from teeny_async.result import Artifact, CompileResult, Failure
 from teeny_async.store.base import Store
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound
+from teeny_async.toolchains.elsewhere import Elsewhere
 
 __all__ = ["OnEvent", "RememberingHost", "Session"]
 
 
-class RememberingHost(Host, Protocol):
-    """A host that can keep what it found out in a store."""
-
+class _Remembering(Protocol):
     async def recall(self, store: Store) -> None: ...
 
     async def note(self, store: Store) -> None: ...
+
+
+class RememberingHost(Host, _Remembering, Protocol):
+    """A host that can keep what it found out in a store."""
+
+
+class RememberingElsewhere(Elsewhere, _Remembering, Protocol):
+    """The same of other machines."""
 
 
 class Session:
@@ -61,7 +68,7 @@ class Session:
         self,
         *,
         runner: Runner,
-        host: RememberingHost,
+        host: RememberingHost | RememberingElsewhere,
         store: Store | None,
         rules: Rules,
         on_event: OnEvent | None,

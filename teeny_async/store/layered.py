@@ -58,6 +58,9 @@ class LayeredStore:
         self._own_notes = tuple(layer.store for layer in layers if layer.notes == "own")
         self._others_notes = tuple(layer.store for layer in layers if layer.notes == "shared")
         self._shared_notes = tuple(shared_notes)
+        folders = [store for store in self._writable if hasattr(store, "folder_identity")]
+        self._kept = (folders or self._writable or self._layers)[-1]
+        """What the store as a whole is measured by: the user's own folder, whatever is behind it."""
         self._hits: Counter[str] = Counter()
         self._tally = Tally()
 
@@ -75,12 +78,12 @@ class LayeredStore:
 
     @property
     def folder_identity(self) -> str | None:
-        """See `DiskStore.folder_identity`; of the last layer that can be written."""
-        return getattr(self._writable[-1], "folder_identity", None) if self._writable else None
+        """See `DiskStore.folder_identity`; of the folder that is written."""
+        return getattr(self._kept, "folder_identity", None)
 
     def has_company(self) -> bool:
         """As `DiskStore.has_company`, of the same layer."""
-        asked = getattr(self._writable[-1], "has_company", None) if self._writable else None
+        asked = getattr(self._kept, "has_company", None)
         return asked is not None and bool(asked())
 
     @property
@@ -148,7 +151,7 @@ class LayeredStore:
     async def stats(self) -> StoreStats:
         """Of all layers together; `layers` has each. Hits are look-ups that some layer answered."""
         layers = [await layer.stats() for layer in self._layers]
-        kept = layers[-1] if not self._writable else layers[self._layers.index(self._writable[-1])]
+        kept = layers[self._layers.index(self._kept)]
         return StoreStats(
             location=" > ".join(layer.location for layer in layers),
             entries=sum(layer.entries for layer in layers),

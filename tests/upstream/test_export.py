@@ -12,7 +12,7 @@ from teeny_async import Compiler, CompileRequest, Kernel, Target
 from teeny_async.errors import CacheError
 from teeny_async.settings import Settings
 from teeny_async.store.disk import DiskStore
-from teeny_async.store.layered import LayeredStore
+from teeny_async.store.layered import Layer, LayeredStore
 from teeny_async.store.memory import MemoryStore
 from teeny_async.upstream import ExportReport, export
 from tests.standins import Teenyc
@@ -130,7 +130,9 @@ async def test_what_only_looks_notes_nothing(settings: Settings, folder: Path) -
 
 
 async def test_a_layer_in_memory_hides_nobody(settings: Settings, folder: Path) -> None:
-    store = LayeredStore([MemoryStore(packed=False), DiskStore(settings.cache_dir)])
+    store = LayeredStore(
+        [Layer("memory", MemoryStore(packed=False), notes="none"), Layer("disk", DiskStore(settings.cache_dir))]
+    )
     async with Compiler(settings=settings, store=store) as compiler:
         for name in ("first", "second"):
             await compiler.compile(request(axpby(name)))
@@ -150,7 +152,7 @@ async def test_of_two_for_one_name_the_newest_is_written(settings: Settings, fol
     assert (replaced.written, replaced.ok) == ((stem,), True)
     after = files(folder)
     assert after[f"{stem}.o"] == new["ptx"]
-    assert after[f"{stem}.rs"].decode() == axpby().prelude + axpby(edited=True).source
+    assert after[f"{stem}.rs"].decode() == (axpby().prelude or "") + axpby(edited=True).source
 
 
 async def test_params_are_in_the_source(settings: Settings, folder: Path) -> None:
@@ -158,7 +160,7 @@ async def test_params_are_in_the_source(settings: Settings, folder: Path) -> Non
     kernel = Kernel(name="k", source=text, language="rust", prelude=PRELUDE.read_text())
     await compiled(settings, request(kernel, params={"SCALE": "2.5f32"}))
     [stem] = (await exported(settings, folder)).written
-    source = files(folder)[f"{stem}.rs"].decode().removeprefix(kernel.prelude)
+    source = files(folder)[f"{stem}.rs"].decode().removeprefix(kernel.prelude or "")
     assert "2.5f32 * *at(x, i)" in source
     assert stem == by_hand("k", source_id(Kernel(name="k", source=source, language="rust")), "sm_90")
 
