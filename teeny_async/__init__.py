@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     )
     from teeny_async.store.remote import RemoteStore as RemoteStore
     from teeny_async.target import Target as Target
+    from teeny_async.toolchains.command import CommandToolchain as CommandToolchain
     from teeny_async.tuning.sweep import Sweep as Sweep
 
 __version__ = "0.1.0"
@@ -97,6 +98,7 @@ _HOMES = {
     "Attempt": "result",
     "CacheError": "errors",
     "CacheKey": "keys",
+    "CommandToolchain": "toolchains.command",
     "CompileError": "errors",
     "CompileRequest": "model",
     "CompileResult": "result",

@@ -100,7 +100,7 @@ class CompileRequest:
 
     target: a Target, or its name; None is the compiler's default.
     toolchain: "auto", a name ("zig", "rustc", "teenyc", "nvcc"), or a driver of your own.
-    emit: "ptx", "cubin", "object", "asm"; None is PTX for NVIDIA targets, an object for CPUs, and
+    emit: "ptx", "cubin", "fatbin", "object", "asm", "hsaco", "shared"; None is PTX for NVIDIA targets, an object for CPUs, and
         what teenyc writes (PTX and the `.mlir` beside it) for teenyc.
     params: values substituted for the placeholders of the source (see `teeny_async.source`), or
         passed as `-D` macros where the language has them.

@@ -55,6 +55,10 @@ _RUST_READS_FILES = re.compile(
     """,
     re.VERBOSE,
 )
+_ZIG_READS_FILES = re.compile(
+    r"""@(?:import\b(?!\s*\(\s*"(?:std|builtin)"\s*\)) | embedFile\b | cImport\b | cInclude\b)""", re.VERBOSE
+)
+"""The compiler's own `std` and `builtin` are a part of the compiler."""
 _ASM_READS_FILES = re.compile(r"\.(?:incbin|include)\b")
 """In the text of inline assembly."""
 
@@ -110,7 +114,7 @@ def _reads(language: str, text: str) -> str | None:
     if language == "rust":
         return _first(language, text, _RUST_READS_FILES) if any(word in text for word in _RUST_SUSPECT) else None
     if language == "zig":
-        found = re.search(r"@(?:import|embedFile|cImport|cInclude)\b", text)
+        found = _ZIG_READS_FILES.search(text) or ("asm" in text and _ASM_READS_FILES.search(text)) or None
         return found and found[0]
     return None
 

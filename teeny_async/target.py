@@ -15,15 +15,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from teeny_async.errors import RequestError
+from teeny_async.target_aliases import ALIASES
 from teeny_async.target_names import AARCH64, AMDGCN, PTX_MINIMUM, PTX_VERSIONS, RISCV64, X86_64
 
 NVIDIA_TRIPLE = "nvptx64-nvidia-cuda"
 AMD_TRIPLE = "amdgcn-amd-amdhsa"
+NATIVE_GPU = "native-gpu"
 
 _SM = re.compile(r"(?:sm[_-]?)?(\d{2,3}[af]?)")
 _FEATURE = re.compile(r"[+-][A-Za-z0-9][\w.-]*")
 _TRIPLE = re.compile(r"\w+(-\w[\w.]*)*")
 _EXAMPLE = "neoverse-v2+sve2@aarch64-unknown-linux-gnu"
+_FAT = re.compile(r"(sm|compute)[_-]?(\d{2,3}[af]?)")
 _PTX = re.compile(r"ptx(\d{2,3})")
 _LINUX_TRIPLES: tuple[tuple[frozenset[str], str], ...] = (
     (X86_64, "x86_64-unknown-linux-gnu"),
@@ -40,12 +43,15 @@ class Target:
     triple: an LLVM triple, `x86_64-unknown-linux-gnu` style.
     ptx_version: major * 10 + minor of the PTX ISA to write (86 is 8.6); None is the default.
     features: LLVM features with their sign, such as "+avx512f"; their order does not matter.
+    also: further NVIDIA architectures in the same artifact, a fat binary: "sm_90" for its code, "compute_90" for
+        PTX that a driver compiles for what comes after.
     """
 
     cpu: str | None = None
     triple: str = NVIDIA_TRIPLE
     ptx_version: int | None = None
     features: Sequence[str] = ()
+    also: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.features, str):
@@ -58,6 +64,17 @@ class Target:
             raise RequestError(f"target {self.cpu!r} of {self.triple!r}: write CPU+FEATURE@TRIPLE, as in {_EXAMPLE}")
         if self.ptx_version is not None:
             self._check_ptx_version(self.ptx_version)
+        self._check_also()
+
+    def _check_also(self) -> None:
+        if isinstance(self.also, str):
+            raise RequestError(f"also is a sequence, not one string: write also=({self.also!r},)")
+        object.__setattr__(self, "also", tuple(sorted({*self.also} - {self.cpu})))
+        for name in self.also:
+            if not (self.is_nvidia and self.cpu and _FAT.fullmatch(name)):
+                raise RequestError(
+                    f"target {self.cpu}: {name!r} cannot be added; write sm_80+sm_90 or sm_80+compute_80"
+                )
 
     def _check_ptx_version(self, version: int) -> None:
         if not self.is_nvidia:
@@ -75,23 +92,27 @@ class Target:
     def parse(cls, text: str) -> Target:
         """Read a target's name.
 
-        `sm_90` (also `sm-90`, `sm90`, `90`), `sm_120+ptx87`, `gfx942`, `znver4`, `neoverse-v2+sve2`
+        `sm_90` (also `sm-90`, `sm90`, `90`), `sm_120+ptx87`, `sm_80+sm_90` (a fat binary), `gfx942`, `znver4`, `neoverse-v2+sve2`
         (`znver4+-avx512f`: without a feature), `generic@aarch64-unknown-linux-gnu`, `default@nvptx64-nvidia-cuda` (the compiler's default
-        CPU), `native` (the CPU of this machine, resolved by the compiler before anything is keyed).
+        CPU), `native` (the CPU of this machine, resolved by the compiler before anything is keyed), `native-gpu` (its
+        NVIDIA GPU; `native@amdgcn-amd-amdhsa` is an AMD one), and products: `h100`, `mi300x`, `zen4` (see
+        `teeny_async.target_aliases`).
 
         Raises RequestError, with the nearest names, for a name that no architecture has.
         """
         spec, _, triple = text.strip().partition("@")
         cpu, *extras = spec.split("+")
         cpu, implied = _read_cpu(cpu, triple)
-        features = []
+        features, also = [], []
         ptx_version = None
         for extra in extras:
             if match := _PTX.fullmatch(extra):
                 ptx_version = int(match[1])
+            elif match := _FAT.fullmatch(extra):
+                also.append(f"{match[1]}_{match[2]}")
             else:
                 features.append(extra if extra.startswith("-") else "+" + extra)
-        return cls(None if cpu == "default" else cpu, triple or implied, ptx_version, tuple(features))
+        return cls(None if cpu == "default" else cpu, triple or implied, ptx_version, tuple(features), tuple(also))
 
     @property
     def arch(self) -> str:
@@ -121,6 +142,7 @@ class Target:
 
     def __str__(self) -> str:
         name = self.cpu or "default"
+        name += "".join(f"+{cpu}" for cpu in self.also)
         name += f"+ptx{self.ptx_version}" if self.ptx_version else ""
         name += "".join("+" + feature.removeprefix("+") for feature in self.features)
         implied = _implied_triple(self.cpu) if self.cpu else None
@@ -155,6 +177,9 @@ def unknown_cpu(name: str, known: Iterable[str], owner: str) -> RequestError:
 
 def _read_cpu(cpu: str, triple: str) -> tuple[str, str]:
     """(the compiler's name of `cpu`, the triple it implies)."""
+    if cpu == NATIVE_GPU:
+        return "native", triple or NVIDIA_TRIPLE
+    cpu = ALIASES.get(cpu.lower(), cpu)
     if not triple or triple.startswith("nvptx"):
         match = _SM.fullmatch(cpu)
         if match:
@@ -169,7 +194,7 @@ def _read_cpu(cpu: str, triple: str) -> tuple[str, str]:
         raise RequestError(
             f"target {cpu!r} exists for every architecture: write {cpu}@TRIPLE, as in {cpu}@{host_triple()}"
         )
-    raise unknown_cpu(cpu, {*PTX_MINIMUM, *AMDGCN, *X86_64, *AARCH64, *RISCV64}, "every architecture")
+    raise unknown_cpu(cpu, {*ALIASES, *PTX_MINIMUM, *AMDGCN, *X86_64, *AARCH64, *RISCV64}, "every architecture")
 
 
 def _implied_triple(cpu: str) -> str | None:

@@ -21,7 +21,7 @@ from benchmarks.running import run_case, run_row
 from benchmarks.text import table
 
 ROOT = Path(__file__).parent.parent
-IDS = "spawn miss cold-rustc cold-zig nvcc warm-hit cli-warm key duplicates stream stall skewed shared scale".split()
+IDS = "spawn miss cold-rustc cold-zig nvcc stages warm-hit cli-warm key duplicates stream stall skewed shared scale".split()
 TIME = Metric("time", "time", "ms")
 
 

@@ -20,9 +20,13 @@ SAYS = {
     "tune_cuda_matmul": ["matmul", "verdicts in", "compiling"],
     "tune_cpu_matmul": ["9 compiles (of 80;", "native", "naive", "best", "measured on"],
     "upstream": ["sm_80: compiled", "2 written, 0 there already", "axpby_", "has the id axpby__f32__1024 and 13 lines"],
+    "every_toolchain": ["zig   zig     sm_90", "hip   zig     gfx942", "runs", "11 of 11 compiled"],
     "under_trio": ["coalesced", "gfx942: compiled", "znver4: compiled"],
 }
 NEED_TEENYC = ("upstream",)
+
+
+ARGUMENTS = {"every_toolchain": ["h100", "mi300x", "native"]}
 
 
 def test_every_example_is_tested() -> None:
@@ -34,7 +38,7 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
     environ = {**os.environ, "TEENY_ASYNC_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
     if name in NEED_TEENYC:
         environ["TEENYC_PATH"] = str(install_teenyc(tmp_path / "teenyc").path)
-    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")]
+    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *ARGUMENTS.get(name, ())]
     done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

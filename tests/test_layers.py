@@ -26,6 +26,7 @@ LAYERS = (
     ("toolchains",),
     (
         *("keys", "events", "errors", "model", "action", "result", "plain", "failures", "target", "target_names"),
+        "target_aliases",
         *("source", "prelude", "frozen", "settings", "lexing", "closure", "nearest"),
     ),
 )

@@ -64,7 +64,7 @@ def _show(state: dict[str, Any]) -> None:
 
 
 def _show_tool(tool: dict[str, Any]) -> None:
-    languages = ", ".join(tool["languages"]) or "PTX"
+    languages = ", ".join(tool["languages"]) or "what others write"
     name = f"{tool['name']:<8}"
     if not tool["found"]:
         what, _, cure = tool["problem"].partition("; ")

@@ -136,7 +136,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         *(_KERNEL, "--target-cpu", "-t"),
         multiple=True,
         metavar="CPU[,CPU...]",
-        help="Processors by their compilers' names: sm_90, sm_120+ptx87, gfx942, znver4, neoverse-v2, native. "
+        help="Processors: sm_90, sm_120+ptx87, gfx942, znver4, neoverse-v2, h100, mi300x, zen4, native, native-gpu. "
         "Default: the compiler's own.",
     ),
     _option(
@@ -152,12 +152,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Values for a `NAME` placeholder of the source, or a macro; every combination is compiled.",
     ),
     _option(
-        _KERNEL, "--toolchain", default="auto", show_default=True, metavar="NAME", help="zig, nvcc, rustc, teenyc."
+        _KERNEL, "--toolchain", default="auto", show_default=True, metavar="NAME", help="zig, cc, nvcc, rustc, teenyc."
     ),
     _option(
         *(_KERNEL, "--emit"),
         metavar="KIND",
-        help="ptx, cubin, object or asm. Default: PTX for NVIDIA, an object for CPUs.",
+        help="ptx, cubin, fatbin, object, asm, hsaco or shared. Default: PTX for NVIDIA, an object for CPUs.",
     ),
     _option(
         *(_KERNEL, "--opt-level", "-O"),

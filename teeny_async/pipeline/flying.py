@@ -8,11 +8,13 @@ The order is the design:
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 import anyio
 
+from teeny_async.action import Action
 from teeny_async.events import Started
 from teeny_async.execution.digests import file_clock_ns
 from teeny_async.execution.runner import RunLimits, Runner
@@ -25,9 +27,10 @@ from teeny_async.pipeline.keeping import is_lasting
 from teeny_async.pipeline.planning import Plan, Stage
 from teeny_async.pipeline.retry import retry_from
 from teeny_async.pipeline.rules import Rules
+from teeny_async.pipeline.stages import Ran, Stages
 from teeny_async.pipeline.telling import Teller
 from teeny_async.pipeline.watching import Watch
-from teeny_async.result import Artifact, Attempt, Exit, Failure, Usage
+from teeny_async.result import NO_USAGE, Artifact, Attempt, Failure, Usage
 
 
 class Trip:
@@ -60,6 +63,7 @@ class Pilot:
     learned: Learned
     watch: Watch
     teller: Teller
+    stages: Stages
 
     async def fly(self, trip: Trip, ticket: Ticket) -> Artifact | Failure:
         """The outcome after all attempts. Holds `ticket` on entry; it is given back."""
@@ -96,13 +100,14 @@ class Pilot:
         began = time.monotonic()
         self.watch.began(flight, began)
         try:
-            outcome, exit, usage = await self._run_stages(trip, ticket)
+            outcome, exit, usage, reused = await self._run_stages(trip, ticket)
         finally:
             seconds = time.monotonic() - began
             flight.ran += seconds
             self.watch.ended(flight)
             self.admission.release(ticket)
-        self._learn(trip.work, outcome, seconds, usage, ticket.charge)
+        if not reused:
+            self._learn(trip.work, outcome, seconds, usage, ticket.charge)
         kind = None
         if isinstance(outcome, Failure):
             kind = outcome.kind
@@ -111,34 +116,43 @@ class Pilot:
         flight.usage = flight.usage + usage
         return outcome
 
-    async def _run_stages(self, trip: Trip, ticket: Ticket) -> tuple[Artifact | Failure, Exit, Usage]:
+    async def _run_stages(self, trip: Trip, ticket: Ticket) -> Ran:
         limits, adapted = self._limits(trip, ticket)
         made: Artifact | None = None
-        total = Usage()
+        total, reused = NO_USAGE, False
         for stage in trip.plan.stages:
             action, chained = stage.action, {}
             if made is not None:
                 action = stage.driver.chain(action, made.outputs)
                 chained = {name: made.outputs[label] for name, label in action.chained.items()}
-            began = time.monotonic()
-            if action.depfile is not None:
-                trip.flight.reading_since = file_clock_ns()
-            exit = await self.runner.run(action, chained, limits)
-            if action.depfile is not None:
-                trip.flight.depfile = exit.depfile
-            self.teller.tally.ran(exit.usage, time.monotonic() - began)
-            total = total + exit.usage
-            if exit.unreaped:
-                self._warn_unreaped(trip.flight, stage)
-            outcome = stage.driver.judge(action, exit)
+            run = partial(self._run, trip.flight, stage, action, chained, limits)
+            ran = await self.stages.outcome(trip.flight, trip.plan, action, chained, run)
+            total, reused = total + ran.usage, reused or ran.reused
+            self.teller.tally.reused += ran.reused
+            outcome = ran.outcome
             if isinstance(outcome, Failure):
                 trip.failed_stage = stage
-                if adapted is not None and exit.stopped == "timeout":
+                if adapted is not None and ran.exit.stopped == "timeout":
                     outcome = replace(outcome, message=f"{outcome.message} ({adapted})")
-                return outcome, exit, total
+                return Ran(outcome, ran.exit, total, reused)
             made = outcome if made is None else merged(made, outcome)
         assert made is not None, "a plan has at least one stage"
-        return made, exit, total
+        return Ran(made, ran.exit, total, reused)
+
+    async def _run(
+        self, flight: Flight, stage: Stage, action: Action, chained: Mapping[str, bytes], limits: RunLimits
+    ) -> Ran:
+        """Run one stage, and judge it."""
+        began = time.monotonic()
+        if action.depfile is not None:
+            flight.reading_since = file_clock_ns()
+        exit = await self.runner.run(action, chained, limits)
+        if action.depfile is not None:
+            flight.depfile = exit.depfile
+        self.teller.tally.ran(exit.usage, time.monotonic() - began)
+        if exit.unreaped:
+            self._warn_unreaped(flight, stage)
+        return Ran(stage.driver.judge(action, exit), exit, exit.usage)
 
     def _limits(self, trip: Trip, ticket: Ticket) -> tuple[RunLimits, str | None]:
         """The limits of a run; and what its time limit is made of, when it is an adaptive one."""

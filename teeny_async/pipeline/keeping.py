@@ -16,6 +16,7 @@ import anyio
 from teeny_async.execution.digests import file_clock_ns
 from teeny_async.failures import POLICIES
 from teeny_async.frozen import FrozenMap
+from teeny_async.keys import CacheKey
 from teeny_async.model import CompileRequest
 from teeny_async.pipeline.asking import Asked, facts
 from teeny_async.pipeline.closures import Closures
@@ -23,7 +24,7 @@ from teeny_async.pipeline.costs import Learned
 from teeny_async.pipeline.inflight import Flight
 from teeny_async.pipeline.planning import Plan
 from teeny_async.pipeline.rules import Rules
-from teeny_async.result import Artifact, Failure
+from teeny_async.result import Artifact, Failure, Usage
 from teeny_async.store.base import Entry, Store
 
 COSTS_NOTE = "costs-1"
@@ -133,6 +134,26 @@ class Keeper:
             if batch is self._to_put:  # or one of the others has written it
                 self._to_put = []
                 await self._store.put_many(batch)
+
+    async def stage(self, key: CacheKey) -> Artifact | None:
+        """What the store has of one stage of a plan."""
+        if self._store is None or not self._rules.reads_store:
+            return None
+        [entry] = await self._store.get_many([key.digest])
+        return entry.outcome if entry is not None and isinstance(entry.outcome, Artifact) else None
+
+    async def keep_stage(self, flight: Flight, plan: Plan, key: CacheKey, artifact: Artifact, usage: Usage) -> None:
+        """Keep what the last stage of a plan made, under a key of its own. usage: of that stage."""
+        if self._store is None or not self._rules.writes_store:
+            return
+        info = {
+            "toolchain": plan.stages[-1].toolchain.version,
+            "seconds": usage.wall,
+            "max_rss": usage.max_rss,
+            "components": key.explain(),
+        }
+        with anyio.CancelScope(shield=True):
+            await self._put(key.digest, Entry(artifact, FrozenMap({**_info(flight, plan), **info})))
 
     async def _result_digest(self, flight: Flight, plan: Plan, outcome: Artifact | Failure) -> str | None:
         """The key to keep a verdict under; None when it may not be kept: of an artifact, `flight.uncached` then

@@ -24,9 +24,7 @@ from teeny_async.target import Target, unknown_cpu
 from teeny_async.toolchains import elsewhere
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound
 from teeny_async.toolchains.elsewhere import Elsewhere
-from teeny_async.toolchains.registry import DRIVERS, candidates, driver_named
-
-ASSEMBLER = "ptxas"
+from teeny_async.toolchains.registry import candidates, driver_named
 
 
 class Stage(NamedTuple):
@@ -80,7 +78,7 @@ class Planner:
         self._toolchains: dict[Driver, Toolchain | str] = {}
         self._identities: dict[str, list[int]] = {}
         self._targets: dict[tuple[Driver, Target], Target | str] = {}
-        self._teams: dict[tuple[Driver, ...], tuple[Toolchain, ...]] = {}
+        self._teams: dict[tuple[Driver, str | None], tuple[Toolchain, ...]] = {}
         self._digests = PartDigests()
         self._learning: anyio.Lock | None = None
 
@@ -140,10 +138,13 @@ class Planner:
         try:
             if target.cpu == "native":
                 return await elsewhere.native(self._host, driver, toolchain, target)
+            if target.also and not driver.fat:
+                raise RequestError(f"toolchain {driver.name} compiles for one processor at a time, not for {target}")
             if target.cpu is not None:
                 known = await elsewhere.cpus(self._host, driver, toolchain, target.triple)
-                if known is not None and target.cpu not in known:
-                    raise unknown_cpu(target.cpu, known, f"{driver.name} ({target.triple})")
+                for cpu in (target.cpu, *target.also):
+                    if known is not None and cpu not in known:
+                        raise unknown_cpu(cpu, known, f"{driver.name} ({target.triple})")
         except RequestError as error:
             return str(error)
         return target
@@ -171,26 +172,27 @@ class Planner:
         if isinstance(request.toolchain, Driver):
             return (_that_takes(request.toolchain, request),)
         if request.toolchain == "auto":
-            found: Sequence[Driver] = candidates(language)
+            found: Sequence[Driver] = [driver for driver in candidates(language) if driver.offers(request)]
             if not found:
                 raise RequestError(
                     f"kernel {request.kernel.name!r}: no toolchain compiles {language}; name one of yours"
                 )
             return found
-        return (_that_takes(driver_named(request.toolchain), request),)
+        return (_that_takes(driver_named(request.toolchain, language), request),)
 
     def _plan_with(self, driver: Driver, request: CompileRequest) -> Plan:
         toolchain = self._known_toolchain(driver)
         asked = request.target or driver.default_target(request.kernel)
         target = self._known_target(driver, asked)
         stages = [Stage(driver, toolchain, driver.plan(request, target, toolchain))]
-        if driver.assembles(request, target):
-            assembler = DRIVERS[ASSEMBLER]
-            tool = self._known_toolchain(assembler)
-            stages.append(Stage(assembler, tool, assembler.plan(request, target, tool)))
+        if second := driver.finish(request, target):
+            finisher = driver_named(second)
+            tool = self._known_toolchain(finisher)
+            stages.append(Stage(finisher, tool, finisher.plan(request, target, tool)))
         key = request_key(_runs(stages), self._digests, partial(self._components, request))
-        team = tuple(stage.driver for stage in stages)
-        tools = self._teams.get(team) or self._teams.setdefault(team, tuple(stage.toolchain for stage in stages))
+        tools = self._teams.get((driver, second))
+        if tools is None:
+            tools = self._teams[driver, second] = tuple(stage.toolchain for stage in stages)
         action = stages[0].action
         return Plan(stages, target, Booking(key, action.uncacheable, action.depfile is not None, target, tools))
 

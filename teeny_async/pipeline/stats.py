@@ -18,6 +18,7 @@ class CompilerStats:
     requests: results handed out; each is one of compiled, cached, coalesced, and may be failed as well.
     hits: answers from the store, by its layer. failures: failed results, by kind.
     runs: tool runs, retries and second stages included. retries: failed attempts tried again, by kind.
+    reused: second stages, and first ones, that did not run since an equal one had before.
     flakes: compiles that worked after a failed attempt, by toolchain. slow: those that were told to be slow.
     cpu: seconds of CPU of all runs. busy: seconds of occupied slots; slots: how many there are.
     wall: seconds since the session began. most_running: compilers at one time, at most.
@@ -34,6 +35,7 @@ class CompilerStats:
     hits: Mapping[str, int] = field(default_factory=FrozenMap)
     failures: Mapping[str, int] = field(default_factory=FrozenMap)
     runs: int = 0
+    reused: int = 0
     retries: Mapping[str, int] = field(default_factory=FrozenMap)
     flakes: Mapping[str, int] = field(default_factory=FrozenMap)
     slow: int = 0
@@ -61,6 +63,7 @@ class Tally:
         self.sources: dict[Source, int] = {"compiled": 0, "cached": 0, "coalesced": 0}
         self.failures: Counter[FailureKind] = Counter()
         self.runs = 0
+        self.reused = 0
         self.retries: Counter[FailureKind] = Counter()
         self.flakes: Counter[str] = Counter()
         self.slow = 0
@@ -96,6 +99,7 @@ class Tally:
             hits=hits,
             failures=_by_kind(self.failures),
             runs=self.runs,
+            reused=self.reused,
             retries=_by_kind(self.retries),
             flakes=FrozenMap(self.flakes),
             slow=self.slow,

@@ -35,6 +35,7 @@ from teeny_async.pipeline.keeping import Keeper
 from teeny_async.pipeline.planning import Planner
 from teeny_async.pipeline.rules import Rules
 from teeny_async.pipeline.sharing import Sharing
+from teeny_async.pipeline.stages import Stages
 from teeny_async.pipeline.telling import Teller
 from teeny_async.pipeline.watching import Watch
 from teeny_async.result import Artifact, Failure
@@ -78,7 +79,13 @@ class Tower:
         self._rules = rules
         self._teller = teller
         self._pilot = Pilot(
-            runner=runner, admission=self.admission, rules=rules, learned=learned, watch=self._watch, teller=teller
+            runner=runner,
+            admission=self.admission,
+            rules=rules,
+            learned=learned,
+            watch=self._watch,
+            teller=teller,
+            stages=Stages(keeper),
         )
         self._group: ServiceGroup | None = None
         self._until_note = NOTE_EVERY

@@ -27,6 +27,9 @@ EXTENSIONS: Mapping[str, str] = {
     "cubin": "cubin",
     "object": "o",
     "asm": "s",
+    "hsaco": "hsaco",
+    "shared": "so",
+    "fatbin": "fatbin",
     "mlir": "mlir",
     "log": "log",
 }

@@ -23,7 +23,7 @@ STATES: tuple[State, ...] = ("compiled", "cached", "coalesced", "failed")
 MAX_ROWS = 200
 """More rows than this are not read: the table then shows totals, and the rows that failed."""
 _MAX_GROUPS = 100
-_MAIN_OUTPUTS = ("cubin", "object", "ptx", "asm")
+_MAIN_OUTPUTS = ("cubin", "hsaco", "shared", "fatbin", "object", "ptx", "asm")
 """The output whose size a row shows: the last one made, where there are several."""
 
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from teeny_async.action import Action
 from teeny_async.errors import RequestError
@@ -19,6 +19,7 @@ from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.target import Target
+from teeny_async.toolchains import gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +74,12 @@ class Host(Protocol):
 class Driver(ABC):
     """One tool. Subclass it for a compiler of your own: `find`, `plan`, and if need be `judge`."""
 
-    name: ClassVar[str]
-    languages: ClassVar[frozenset[str]]
-    emits: ClassVar[tuple[str, ...]] = ()
+    name: str
+    languages: frozenset[str]
+    emits: tuple[str, ...] = ()
     """Output kinds it can be asked for; the first is what `emit=None` means unless it says otherwise."""
+    fat: bool = False
+    """Whether it can put the code for several processors into one artifact (`Target.also`)."""
 
     @abstractmethod
     async def find(self, host: Host) -> Toolchain:
@@ -101,17 +104,24 @@ class Driver(ABC):
         """What `target=None` means for this kernel: the compiler's default CPU."""
         raise RequestError(f"toolchain {self.name} has no default target: name one")
 
-    def assembles(self, request: CompileRequest, target: Target) -> bool:
-        """Whether the output is PTX that ptxas is to assemble in a second stage (emit="cubin")."""
-        return False
+    def finish(self, request: CompileRequest, target: Target) -> str | None:
+        """The driver of a second stage, by name, which makes the output asked for out of this one's: "ptxas"
+        (PTX to cubin), "lld" (object to hsaco or shared library). None: this one does it all."""
+        return None
+
+    def offers(self, request: CompileRequest) -> bool:
+        """Whether "auto" may take this driver for a request of a language it has."""
+        return True
 
     async def cpus(self, host: Host, toolchain: Toolchain, triple: str) -> frozenset[str] | None:
         """CPU names this compiler accepts for a triple; None when it cannot say."""
         return None
 
     async def native(self, host: Host, toolchain: Toolchain, target: Target) -> Target:
-        """`target` with "native" replaced by this machine's CPU and features."""
-        raise RequestError(f"toolchain {self.name} cannot tell what 'native' is: name the CPU")
+        """`target` with "native" replaced by this machine's CPU and features, or its GPU. Raises RequestError."""
+        if target.is_gpu:
+            return await gpus.native(host, target)
+        raise RequestError(f"toolchain {self.name} cannot tell what 'native' is: name the CPU (the GPU is native-gpu)")
 
 
 BASE_ENV: Mapping[str, str] = FrozenMap({"LC_ALL": "C"})

@@ -62,11 +62,12 @@ class Reading:
     def search(self) -> tuple[str, ...]:
         return (*self.own, *self.builtin)
 
-    def args(self) -> list[str]:
+    def args(self, depfile: Sequence[str] = ("-MD", "-MF", DEPFILE)) -> list[str]:
+        """The compiler's arguments for it. depfile: those that have it write down what it read."""
         if not self.files:
             return []
         folders = [*(f"-I{folder}" for folder in self.own), *(f"-isystem{folder}" for folder in self.builtin)]
-        return ["-MD", "-MF", DEPFILE, *folders]
+        return [*depfile, *folders]
 
 
 NOTHING_READ = Reading()

@@ -94,6 +94,26 @@ def rustc_json(text: str) -> Parsed:
     return found.parsed("\n".join(log))
 
 
+def by_pattern(pattern: re.Pattern[str], text: str) -> Parsed:
+    """Diagnostics of a compiler with a format of its own. The pattern is matched at the start of each line; its
+    groups are `message` and, as they come, severity ("error" where there is none), file, line, column, code."""
+    found = _Found()
+    for line in text.split("\n"):
+        match = pattern.match(line[:LINE])
+        if match is None:
+            found.keep(line)
+            continue
+        parts = match.groupdict()
+        severity = (parts.get("severity") or "error").lower()
+        if severity not in formats.SILENT:
+            number, column = _number(parts.get("line")), _number(parts.get("column"))
+            message, code, file = parts["message"], parts.get("code"), parts.get("file")
+            found.add(Diagnostic(severity=severity, message=message, code=code, file=file, line=number, column=column))
+        if not parts.get("file"):
+            found.keep(line)
+    return found.parsed()
+
+
 @dataclass(slots=True)
 class _Found:
     """What has been read so far: quotas for errors and for warnings, no diagnostic twice."""

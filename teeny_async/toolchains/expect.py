@@ -18,6 +18,8 @@ def expectations(
     """By name: triple, cpu (several, by commas, where one asked for gives one of them), ptx_version (None:
     whatever the compiler writes), entry_point."""
     expect = {"triple": target.triple}
+    if target.also:
+        also = (*also, *target.also)
     if target.is_nvidia and target.cpu:
         expect["cpu"] = ",".join((target.cpu, *also))
     if ptx_version:
@@ -52,15 +54,24 @@ def _cubin(data: bytes, expect: Mapping[str, str]) -> str | None:
     return outputs.cubin(data, cpu=cpus[0] if cpus else None) or _no_symbol(data, expect)
 
 
+def _fatbin(data: bytes, expect: Mapping[str, str]) -> str | None:
+    return outputs.fatbin(data, cpus=_cpus(expect) or ()) or _no_symbol(data, expect)
+
+
 def _object(data: bytes, expect: Mapping[str, str]) -> str | None:
     return outputs.object_file(data, triple=expect["triple"]) or _no_symbol(data, expect)
+
+
+def _shared(data: bytes, expect: Mapping[str, str]) -> str | None:
+    return outputs.shared_object(data, triple=expect["triple"]) or _no_symbol(data, expect)
 
 
 def _asm(data: bytes, expect: Mapping[str, str]) -> str | None:
     if wrong := outputs.asm(data):
         return wrong
     name = expect.get("entry_point", "")
-    found = not name or re.search(rb'^"?_?' + re.escape(name.encode()) + rb'"?:', data, re.MULTILINE)
+    symbol = rb'"?_?' + re.escape(name.encode()) + rb'"?'
+    found = not name or re.search(rb"^%s\s*[:=]|^\s*\.set\s+%s\s*," % (symbol, symbol), data, re.MULTILINE)
     return None if found else f"the assembly has no label {name}"
 
 
@@ -74,4 +85,12 @@ def _cpus(expect: Mapping[str, str]) -> tuple[str, ...] | None:
     return tuple(expect["cpu"].split(",")) if "cpu" in expect else None
 
 
-_VALIDATORS = {"ptx": _ptx, "cubin": _cubin, "object": _object, "asm": _asm}
+_VALIDATORS = {
+    "ptx": _ptx,
+    "cubin": _cubin,
+    "fatbin": _fatbin,
+    "object": _object,
+    "shared": _shared,
+    "hsaco": _shared,
+    "asm": _asm,
+}

@@ -1,4 +1,6 @@
-"""nvcc: NVIDIA's CUDA compiler, to PTX and cubin.
+"""nvcc: NVIDIA's CUDA compiler, to PTX, cubin, and fat binaries of several architectures.
+
+    CompileRequest(kernel, "sm_80+sm_90+compute_90", toolchain="nvcc")      # emit="fatbin": two cubins and PTX
 
 A process tree: nvcc runs `sh`, the host compiler as preprocessor, cicc and ptxas. All of them are in the
 fingerprint, and so are NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS in the key, which nvcc reads by itself.
@@ -29,17 +31,19 @@ _PARTS = (
     *("bin/nvcc", "bin/ptxas", "bin/cudafe++", "bin/fatbinary", "bin/nvcc.profile"),
     *("nvvm/bin/cicc", "nvvm/libdevice/libdevice.10.bc"),
 )
+_CUDA = "/usr/local/cuda"
 _FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 _SYSTEM_FOLDERS = ("/usr/bin", "/bin")
-_MODE = {"ptx": ["-ptx"], "cubin": ["-cubin", "-Xptxas", "-v"]}
+_MODE = {"ptx": ["-ptx"], "cubin": ["-cubin", "-Xptxas", "-v"], "fatbin": ["-fatbin", "-Xptxas", "-v"]}
 
 
 class Nvcc(Driver):
-    """CUDA C++ to PTX and cubin."""
+    """CUDA C++ to PTX, cubin and fatbin."""
 
     name = "nvcc"
     languages = frozenset({"cuda"})
-    emits = ("ptx", "cubin")
+    emits = ("ptx", "cubin", "fatbin")
+    fat = True
 
     async def find(self, host: Host) -> Toolchain:
         path = self._locate(host)
@@ -69,7 +73,7 @@ class Nvcc(Driver):
         )
 
     def _locate(self, host: Host) -> str | None:
-        folders = [host.environ.get("CUDA_HOME"), host.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+        folders = [host.environ.get("CUDA_HOME"), host.environ.get("CUDA_PATH"), _CUDA]
         tried = (os.path.join(folder, "bin", "nvcc") for folder in folders if folder)
         found = host.which("nvcc") or next((path for path in tried if os.access(path, os.X_OK)), None)
         return os.path.realpath(found) if found else host.package_file("nvidia", "cu13/bin/nvcc", "cuda_nvcc/bin/nvcc")
@@ -98,7 +102,7 @@ class Nvcc(Driver):
     async def cpus(self, host: Host, toolchain: Toolchain, triple: str) -> frozenset[str] | None:
         # --list-gpu-code leaves out the `a` and `f` forms; the help text has them.
         probe = await host.run([toolchain.path, "--help"])
-        names = frozenset(re.findall(r"'(sm_\w+)'", probe.text))
+        names = frozenset(re.findall(r"'((?:sm|compute)_\d+\w*)'", probe.text))
         return names or None
 
     def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
@@ -109,14 +113,14 @@ class Nvcc(Driver):
             raise RequestError(f"nvcc writes the PTX version of its own release; leave +ptx{target.ptx_version} out")
         if target.features:
             raise RequestError(f"nvcc takes no target features: {' '.join(target.features)}")
-        check_emit(self, request, self.emits, target)
+        check_emit(self, request, ("fatbin",) if target.also else self.emits, target)
         check_opt_level(self, request, (0, 1, 2, 3))
         refuse_log(self, request)
         refuse_ours(self, request.flags)
-        emit = request.emit or "ptx"
+        emit = request.emit or ("fatbin" if target.also else "ptx")
         rendered = render(request)
         read = reading(kernel, rendered, (*request.flags, *_user_flags(toolchain)))
-        argv = ["nvcc", *_MODE[emit], *([f"-arch={target.cpu}"] if target.cpu else []), f"-O{request.opt_level}"]
+        argv = ["nvcc", *_MODE[emit], *_arch_args(target, emit), f"-O{request.opt_level}"]
         argv += ["--threads", "1", *define_args(rendered), *read.args()]
         argv += [*request.flags, "kernel.cu", "-o", f"kernel.{emit}"]
         return Action(
@@ -135,7 +139,19 @@ class Nvcc(Driver):
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
         verdict = judge(action, exit, tool=self.name, parse=diagnostics.nvcc_text, check=check)
-        return with_metrics(verdict, exit) if "cubin" in action.outputs else verdict
+        return verdict if "ptx" in action.outputs else with_metrics(verdict, exit)
+
+
+def _arch_args(target: Target, emit: str) -> list[str]:
+    if emit != "fatbin" or target.cpu is None:
+        return [f"-arch={target.cpu}"] if target.cpu else []
+    codes = sorted((target.cpu, *target.also))
+    return [word for code in codes for word in ("-gencode", f"arch={_virtual(code)},code={code}")]
+
+
+def _virtual(code: str) -> str:
+    """compute_90a for sm_90a."""
+    return code.replace("sm_", "compute_")
 
 
 def _listed_files(rule: str, top: Path) -> dict[str, Path]:

@@ -49,6 +49,7 @@ _OTHER_OBJECTS: Mapping[str, tuple[str, Mapping[str, bytes]]] = {
 """A word of the triple -> what its objects are called, and begin with by architecture: Mach-O's magic
 and CPU type, COFF's machine."""
 
+_FATBIN = b"\x50\xed\x55\xba"
 _ELF = b"\x7fELF"
 _HEAD = 1 << 16
 _VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d+)\.(\d+)", re.MULTILINE)
@@ -107,6 +108,14 @@ def object_file(data: bytes, *, triple: str) -> str | None:
     return elf(data, arch=arch)
 
 
+def shared_object(data: bytes, *, triple: str) -> str | None:
+    """An object file that a loader takes; of an ELF file, by its type (3 is ET_DYN, hsaco files have it too)."""
+    if wrong := object_file(data, triple=triple):
+        return wrong
+    kind = int.from_bytes(data[16:18], "little" if data[5] == 1 else "big")
+    return f"the ELF file is of type {kind}, and no shared object" if data.startswith(_ELF) and kind != 3 else None
+
+
 def cubin(data: bytes, *, cpu: str | None = None) -> str | None:
     """An ELF file for CUDA, and for the sm of `cpu`; `sm_90` and `sm_90a` look the same in it."""
     if wrong := elf(data, arch="cuda"):
@@ -116,6 +125,28 @@ def cubin(data: bytes, *, cpu: str | None = None) -> str | None:
     if asked and found is not None and found != int(asked[1]):
         return f"the cubin is for sm_{found}, not {cpu}"
     return None
+
+
+def fatbin(data: bytes, *, cpus: Collection[str] = ()) -> str | None:
+    """A fat binary, whole, that has code or PTX for each of `cpus` ("sm_80", "compute_90").
+
+    Not documented by NVIDIA; checked against nvcc 13.0 and 13.5: a header of 16 bytes (magic, version, its own size,
+    the size of what follows), then entries with a header of 64 bytes or more: kind (1 is PTX, 2 is ELF), its own size,
+    the size of its content, and the number of the architecture at byte 28.
+    """
+    if len(data) < 16 or not data.startswith(_FATBIN):
+        return _foreign(data, "a fat binary") or "the output is not a fat binary"
+    at, rest = struct.unpack_from("<HQ", data, 6)
+    if len(data) != at + rest:
+        return f"the fat binary is cut short: {len(data)} bytes of {at + rest}"
+    found = set()
+    while at + 64 <= len(data):
+        kind, header, size = struct.unpack_from("<H2xIQ", data, at)
+        [arch] = struct.unpack_from("<I", data, at + 28)
+        found.add(f"{'sm' if kind == 2 else 'compute'}_{arch}")
+        at += header + size
+    missing = [cpu for cpu in cpus if cpu.rstrip("af") not in found]
+    return f"the fat binary has nothing for {', '.join(missing)}" if missing else None
 
 
 def asm(data: bytes) -> str | None:

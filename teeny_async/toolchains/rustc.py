@@ -1,4 +1,4 @@
-"""rustc: stock Rust to PTX and CPU objects.
+"""rustc: stock Rust to PTX, CPU and AMD objects, and what is linked of them.
 
 RUSTC_BOOTSTRAP=1 lets a stable compiler build `#![no_core]` kernels, which need no standard library for the
 target. `--emit=asm` is PTX for nvptx64 (`--emit=obj` would be LLVM bitcode, with exit 0).
@@ -19,9 +19,10 @@ from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import files_read, render, unlisted
 from teeny_async.target import Target, host_triple
-from teeny_async.toolchains import diagnostics, rustup
+from teeny_async.toolchains import amd_info, diagnostics, rustup
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
 from teeny_async.toolchains.expect import check, expectations
+from teeny_async.toolchains.finishing import can_link, finisher, first_output
 from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
 from teeny_async.toolchains.verdict import judge
 
@@ -44,11 +45,11 @@ _SUFFIX = {"ptx": ".ptx", "asm": ".s", "object": ".o"}
 
 
 class Rustc(Driver):
-    """Rust to PTX and CPU objects."""
+    """Rust to PTX, AMD code, CPU objects and shared libraries."""
 
     name = "rustc"
     languages = frozenset({"rust"})
-    emits = ("ptx", "object", "asm", "cubin")
+    emits = ("ptx", "object", "asm", "cubin", "hsaco", "shared")
 
     async def find(self, host: Host) -> Toolchain:
         path = host.which("rustc")
@@ -71,8 +72,8 @@ class Rustc(Driver):
     def default_target(self, kernel: Kernel) -> Target:
         return Target() if "ptx-kernel" in kernel.source else Target(None, host_triple())
 
-    def assembles(self, request: CompileRequest, target: Target) -> bool:
-        return request.emit == "cubin" and target.is_nvidia
+    def finish(self, request: CompileRequest, target: Target) -> str | None:
+        return finisher(request.emit)
 
     def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
         kernel = request.kernel
@@ -108,13 +109,14 @@ class Rustc(Driver):
         )
 
     def _emit(self, request: CompileRequest, target: Target) -> str:
-        allowed = ("ptx", "cubin") if target.is_nvidia else ("object", "asm")
+        linked = ["hsaco" if target.is_amd else "shared"] if can_link(target) else []
+        allowed = ["ptx", "cubin"] if target.is_nvidia else ["object", "asm", *linked]
         check_emit(self, request, allowed, target)
-        emit = request.emit or allowed[0]
-        return "ptx" if emit == "cubin" else emit
+        return first_output(request.emit or allowed[0])
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
-        return judge(action, exit, tool=self.name, parse=diagnostics.rustc_json, check=check)
+        verdict = judge(action, exit, tool=self.name, parse=diagnostics.rustc_json, check=check)
+        return amd_info.with_metrics(verdict, action)
 
     async def cpus(self, host: Host, toolchain: Toolchain, triple: str) -> frozenset[str] | None:
         probe = await host.run([toolchain.path, "--print", "target-cpus", "--target", triple], _BOOTSTRAP)

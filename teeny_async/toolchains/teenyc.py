@@ -80,8 +80,8 @@ class Teenyc(Driver):
     def default_target(self, kernel: Kernel) -> Target:
         return Target(None, NVIDIA_TRIPLE)
 
-    def assembles(self, request: CompileRequest, target: Target) -> bool:
-        return request.emit == "cubin"
+    def finish(self, request: CompileRequest, target: Target) -> str | None:
+        return "ptxas" if request.emit == "cubin" else None
 
     async def cpus(self, host: Host, toolchain: Toolchain, triple: str) -> frozenset[str] | None:
         return CPUS

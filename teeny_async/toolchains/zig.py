@@ -10,9 +10,6 @@ output depend on something that no key holds; `--cuda-path` points nowhere for t
 
 from __future__ import annotations
 
-import os
-import re
-from dataclasses import replace
 from pathlib import Path
 
 from teeny_async.action import Action, Input
@@ -23,48 +20,47 @@ from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import render
 from teeny_async.target import Target, host_triple
 from teeny_async.target_names import PTX_MINIMUM
-from teeny_async.toolchains import diagnostics
-from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
+from teeny_async.toolchains import amd_info, clang, diagnostics
+from teeny_async.toolchains.base import Driver, Host, Toolchain, check_emit, neutral_env
 from teeny_async.toolchains.c_flags import define_args, reading, refuse_ours
 from teeny_async.toolchains.expect import check, expectations
+from teeny_async.toolchains.finishing import can_link, finisher, first_output
 from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
 from teeny_async.toolchains.verdict import judge
+from teeny_async.toolchains.zig_find import find_zig
 
 DEFAULT_PTX_VERSION = 88
 _OPT_LEVELS = (0, 1, 2, 3, "s", "z", "g", "fast")
 _SUFFIX = {"c": ".c", "cuda": ".cu", "hip": ".hip"}
-_MODE = {"ptx": "-S", "asm": "-S", "object": "-c"}
 _OUTPUT_SUFFIX = {"ptx": ".ptx", "asm": ".s", "object": ".o"}
+_HIP_DEPFILE = [
+    word
+    for option in ("-dependency-file", DEPFILE, "-sys-header-deps", "-MT", "kernel")
+    for word in ("-Xclang", option)
+]
+"""For HIP the driver of clang leaves -MD out, and says that it is unused."""
 _NO_CUDA = "--cuda-path=/nonexistent"
 
 
 class Zig(Driver):
-    """C, CUDA C++ and HIP to PTX, AMD code and CPU objects."""
+    """C, CUDA C++ and HIP to PTX, AMD code, CPU objects and shared libraries."""
 
     name = "zig"
     languages = frozenset({"c", "cuda", "hip"})
-    emits = ("ptx", "object", "asm", "cubin")
+    emits = ("ptx", "object", "asm", "cubin", "hsaco", "shared")
 
     async def find(self, host: Host) -> Toolchain:
-        path = _locate(host)
-        if path is None:
-            raise ToolNotFound("zig: not installed; run: pip install 'teeny_async[zig]'")
-        probe = await host.run([path, "version"])
-        version = probe.stdout.decode("utf-8", "replace").strip()
-        if probe.code != 0 or not version:
-            raise ToolNotFound(f"zig: {path} does not answer `zig version` (exit {probe.code}); reinstall ziglang")
-        fingerprint = await host.fingerprint(self.name, version, {"zig": Path(path)})
-        return Toolchain(name=self.name, path=path, version=f"zig {version}", fingerprint=fingerprint)
+        return await find_zig(host, self.name)
 
     def default_target(self, kernel: Kernel) -> Target:
         return Target() if kernel.language == "cuda" else Target(None, host_triple())
 
-    def assembles(self, request: CompileRequest, target: Target) -> bool:
-        return request.emit == "cubin" and target.is_nvidia
+    def finish(self, request: CompileRequest, target: Target) -> str | None:
+        return finisher(request.emit)
 
     def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
         kernel = request.kernel
-        emit = self._emit(request, target)
+        emit = first_output(self._emit(request, target))
         check_opt_level(self, request, _OPT_LEVELS)
         refuse_log(self, request)
         refuse_ours(self, request.flags)
@@ -79,8 +75,9 @@ class Zig(Driver):
             "--no-default-config",
             "-fdebug-compilation-dir=.",  # -g would write the scratch folder's name into the output
         ]
-        argv += [f"-O{request.opt_level}", *define_args(rendered)]
-        argv += [*read.args(), *request.flags, _MODE[emit], source, "-o", output]
+        argv += [*([amd_info.FLAG] if target.is_amd else []), f"-O{request.opt_level}", *define_args(rendered)]
+        noted = read.args(_HIP_DEPFILE) if kernel.language == "hip" else read.args()
+        argv += [*noted, *request.flags, *_mode(request, emit), source, "-o", output]
         return Action(
             argv=tuple(argv),
             executable=toolchain.path,
@@ -95,19 +92,19 @@ class Zig(Driver):
         )
 
     def _emit(self, request: CompileRequest, target: Target) -> str:
-        """The output of this stage: PTX for "cubin", since ptxas makes the rest of it."""
         language = request.kernel.language
+        if language == "hip" and not target.is_amd:
+            raise RequestError(f"a HIP kernel compiles for AMD targets only, not {target}")
         if target.is_nvidia:
             allowed = ["ptx", "cubin"]
         elif language == "cuda":
             raise RequestError(f"a CUDA kernel compiles for NVIDIA targets only, not {target}")
+        elif target.is_amd:
+            allowed = ["asm", "object", "hsaco"] if language == "hip" else ["object", "asm", "hsaco"]
         else:
-            allowed = ["asm"] if language == "hip" else ["object", "asm"]
-        if language == "hip" and not target.is_amd:
-            raise RequestError(f"a HIP kernel compiles for AMD targets only, not {target}")
+            allowed = ["object", "asm", *(["shared"] if can_link(target) else [])]
         check_emit(self, request, allowed, target)
-        emit = request.emit or allowed[0]
-        return "ptx" if emit == "cubin" else emit
+        return request.emit or allowed[0]
 
     def _target_args(self, language: str, target: Target) -> list[str]:
         if language == "cuda":
@@ -117,54 +114,34 @@ class Zig(Driver):
             args = ["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc"]
             args += [f"--offload-arch={target.cpu}"] if target.cpu else []
         else:
-            args = ["-target", clang_triple(target.triple)]
+            args = ["-target", clang.triple_of(target.triple)]
             args += ["-nogpulib"] if target.is_gpu else []
-            args += [f"{_cpu_flag(target)}={target.cpu}"] if target.cpu else []
+            args += [f"{clang.cpu_flag(target)}={target.cpu}"] if target.cpu else []
         if target.is_nvidia:
             args += [_NO_CUDA, f"--cuda-feature=+ptx{_ptx_version(target)}"]
-        for feature in target.features:
-            args += ["-Xclang", "-target-feature", "-Xclang", feature]
-        return args
+        return args + clang.feature_args(target)
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
-        return judge(action, exit, tool=self.name, parse=diagnostics.clang_text, check=check)
+        numbers = amd_info.metrics if amd_info.FLAG in action.argv else None
+        return judge(action, exit, tool=self.name, parse=diagnostics.clang_text, check=check, metrics=numbers)
 
     async def cpus(self, host: Host, toolchain: Toolchain, triple: str) -> frozenset[str] | None:
-        # --print-supported-cpus promises names that are then refused; the complaint about a bad one does not.
-        argv = [toolchain.path, "clang", "-target", clang_triple(triple), "-nogpulib", "-fsyntax-only"]
-        probe = await host.run([*argv, "-Xclang", "-target-cpu", "-Xclang", "?", "-x", "c", "/dev/null"])
-        listed = re.search(r"valid target CPU values are: (.*)", probe.text)
-        if listed is None:
-            return None
-        names = frozenset(listed[1].split(", "))
-        return frozenset(name for name in names if name.startswith("sm_")) if triple.startswith("nvptx") else names
+        return await clang.cpus(host, (toolchain.path, "clang"), triple)
 
     async def native(self, host: Host, toolchain: Toolchain, target: Target) -> Target:
-        if target.triple != host_triple():
-            return await super().native(host, toolchain, target)
-        argv = [toolchain.path, "clang", "-target", clang_triple(target.triple), f"{_cpu_flag(target)}=native"]
-        # Not remembered: the same file answers differently on another machine.
-        probe = await host.run([*argv, "-x", "c", "-c", "/dev/null", "-###"], remember=False)
-        cpu = re.search(r'"-target-cpu" "([^"]+)"', probe.text)
-        if cpu is None:
-            return await super().native(host, toolchain, target)
-        features = re.findall(r'"-target-feature" "([^"]+)"', probe.text)
-        return replace(target, cpu=cpu[1], features=tuple({*features, *target.features}))
+        found = None
+        if target.triple == host_triple():
+            found = await clang.native(host, (toolchain.path, "clang"), target)
+        return found or await super().native(host, toolchain, target)
 
 
-def _locate(host: Host) -> str | None:
-    """The wheel's program, else one from PATH; links followed, since its headers lie beside the file itself."""
-    path = host.package_file("ziglang", "zig") or host.which("zig")
-    return os.path.realpath(path) if path else None
-
-
-def clang_triple(triple: str) -> str:
-    """Clang's spelling of a triple: it knows no riscv64gc."""
-    return triple.replace("riscv64gc", "riscv64")
-
-
-def _cpu_flag(target: Target) -> str:
-    return "-march" if target.is_nvidia or target.arch in ("x86_64", "i686") else "-mcpu"
+def _mode(request: CompileRequest, output: str) -> list[str]:
+    if output != "object":
+        return ["-S"]
+    if request.kernel.language == "hip":
+        # For HIP, -c would also link, by a program `lld` that the wheel does not have.
+        return ["-S", "-Xclang", "-emit-obj"]
+    return ["-fPIC", "-c"] if request.emit == "shared" else ["-c"]
 
 
 def _ptx_version(target: Target) -> int:

@@ -184,3 +184,24 @@ def test_cubin_for_another_machine() -> None:
 )
 def test_asm(data: bytes, complaint: str | None) -> None:
     assert outputs.asm(data) == complaint
+
+
+def fat(*entries: tuple[int, int], cut: int = 0) -> bytes:
+    """A fat binary with an entry for each (kind, number of the architecture)."""
+    body = b"".join(
+        struct.pack("<HHIQ", kind, 0x101, 64, 4) + bytes(12) + struct.pack("<I", arch) + bytes(32) + b"code"
+        for kind, arch in entries
+    )
+    whole = b"\x50\xed\x55\xba" + struct.pack("<HHQ", 1, 16, len(body)) + body
+    return whole[: len(whole) - cut]
+
+
+def test_a_fat_binary() -> None:
+    both = [(2, 80), (2, 90), (1, 90)]
+    assert outputs.fatbin(fat(*both), cpus=["sm_80", "sm_90a", "compute_90"]) is None
+    assert outputs.fatbin(fat(*both), cpus=["sm_100", "compute_80"]) == (
+        "the fat binary has nothing for sm_100, compute_80"
+    )
+    assert outputs.fatbin(fat(*both, cut=1)) == "the fat binary is cut short: 219 bytes of 220"
+    assert outputs.fatbin(b"") == outputs.fatbin(b"text") == "the output is not a fat binary"
+    assert outputs.fatbin(b"\x7fELF") == "the compiler wrote an ELF file, not a fat binary"

@@ -9,11 +9,12 @@ import pytest
 from teeny_async import CompileRequest, Kernel, RequestError, Target
 from teeny_async.action import Action
 from teeny_async.frozen import FrozenMap
+from teeny_async.model import LANGUAGES
 from teeny_async.target import host_triple
 from teeny_async.toolchains.base import Driver, Toolchain
 from teeny_async.toolchains.registry import DRIVERS, candidates, driver_named
 
-SOURCES = {"c": "int f(void);", "cuda": "", "hip": "", "rust": "#![no_core]"}
+SOURCES = {"zig": "", "c": "int f(void);", "cuda": "", "hip": "", "rust": "#![no_core]"}
 
 
 def plan(tool: str, target: str | Target, language: str, source: str | None = None, **options: Any) -> Action:
@@ -31,37 +32,48 @@ def line(*args: Any, **options: Any) -> str:
 
 # -- what can be written for which target -------------------------------------------------------
 
-EMITS = ("ptx", "cubin", "object", "asm")
+EMITS = ("ptx", "cubin", "object", "asm", "hsaco", "shared", "fatbin")
+STAGES = {"cubin": ("ptx", "ptxas"), "hsaco": ("object", "lld"), "shared": ("object", "lld")}
+"""What is made by a second tool -> what the first one writes for it, and the second one's name."""
 MATRIX = {
     ("zig", "c", "sm_90"): {"ptx", "cubin"},
-    ("zig", "c", "gfx942"): {"object", "asm"},
-    ("zig", "c", "znver4"): {"object", "asm"},
-    ("zig", "c", "neoverse-v2"): {"object", "asm"},
+    ("zig", "c", "gfx942"): {"object", "asm", "hsaco"},
+    ("zig", "c", "znver4"): {"object", "asm", "shared"},
+    ("zig", "c", "neoverse-v2"): {"object", "asm", "shared"},
+    ("zig", "c", "apple-m1@aarch64-apple-darwin"): {"object", "asm"},
     ("zig", "cuda", "sm_90"): {"ptx", "cubin"},
     ("zig", "cuda", "gfx942"): set(),
     ("zig", "cuda", "znver4"): set(),
-    ("zig", "hip", "gfx942"): {"asm"},
+    ("zig", "hip", "gfx942"): {"asm", "object", "hsaco"},
     ("zig", "hip", "sm_90"): set(),
     ("zig", "hip", "znver4"): set(),
-    ("nvcc", "cuda", "sm_90"): {"ptx", "cubin"},
+    ("zig-lang", "zig", "sm_90"): {"ptx", "cubin"},
+    ("zig-lang", "zig", "gfx942"): {"object", "asm", "hsaco"},
+    ("zig-lang", "zig", "znver4"): {"object", "asm", "shared"},
+    ("nvcc", "cuda", "sm_90"): {"ptx", "cubin", "fatbin"},
+    ("nvcc", "cuda", "sm_90+sm_80"): {"fatbin"},
     ("nvcc", "cuda", "gfx942"): set(),
     ("nvcc", "cuda", "znver4"): set(),
     ("rustc", "rust", "sm_90"): {"ptx", "cubin"},
-    ("rustc", "rust", "znver4"): {"object", "asm"},
-    ("rustc", "rust", "gfx942"): {"object", "asm"},
+    ("rustc", "rust", "znver4"): {"object", "asm", "shared"},
+    ("rustc", "rust", "gfx942"): {"object", "asm", "hsaco"},
     ("teenyc", "rust", "sm_90"): {"ptx", "cubin"},
     ("teenyc", "rust", "znver4"): set(),
     ("teenyc", "rust", "gfx942"): set(),
 }
 
 
-@pytest.mark.parametrize("emit", [*EMITS, "hsaco", ""])
+@pytest.mark.parametrize("emit", [*EMITS, ""])
 @pytest.mark.parametrize("case", MATRIX, ids="-".join)
 def test_emit_matrix(case: tuple[str, str, str], emit: str) -> None:
     tool, language, target = case
     if emit in MATRIX[case]:
-        stage = "ptx" if emit == "cubin" and tool != "nvcc" else emit  # ptxas is a stage of its own
-        assert set(plan(tool, target, language, emit=emit).required) == {stage}
+        first, finisher = STAGES.get(emit, (emit, None)) if tool != "nvcc" else (emit, None)
+        assert set(plan(tool, target, language, emit=emit).required) == {first}
+        kernel = Kernel(name="k", source="", language=language)
+        assert DRIVERS[tool].finish(CompileRequest(kernel, emit=emit), Target.parse(target)) == finisher
+        if finisher:
+            assert set(plan(finisher, target, language, emit=emit).required) == {emit}
     else:
         with pytest.raises(RequestError):
             plan(tool, target, language, emit=emit)
@@ -70,7 +82,7 @@ def test_emit_matrix(case: tuple[str, str, str], emit: str) -> None:
 @pytest.mark.parametrize("case", [case for case, emits in MATRIX.items() if emits], ids="-".join)
 def test_default_emit(case: tuple[str, str, str]) -> None:
     tool, language, target = case
-    default = "ptx" if target == "sm_90" else "asm" if language == "hip" else "object"
+    default = "fatbin" if "+" in target else "ptx" if target == "sm_90" else "asm" if language == "hip" else "object"
     assert list(plan(tool, target, language).required) == [default]
 
 
@@ -108,14 +120,16 @@ def test_an_emit_that_is_refused_is_explained() -> None:
             ("zig", "gfx942", "hip"),
             (
                 "zig clang -x hip --cuda-device-only -nogpulib -nogpuinc --offload-arch=gfx942 "
-                "-fno-crash-diagnostics --no-default-config -fdebug-compilation-dir=. -O3 -S kernel.hip -o kernel.s"
+                "-fno-crash-diagnostics --no-default-config -fdebug-compilation-dir=. "
+                "-Rpass-analysis=kernel-resource-usage -O3 -S kernel.hip -o kernel.s"
             ),
         ),
         (
             ("zig", "gfx942", "c"),
             (
                 "zig clang -target amdgcn-amd-amdhsa -nogpulib -mcpu=gfx942 "
-                "-fno-crash-diagnostics --no-default-config -fdebug-compilation-dir=. -O3 -c kernel.c -o kernel.o"
+                "-fno-crash-diagnostics --no-default-config -fdebug-compilation-dir=. "
+                "-Rpass-analysis=kernel-resource-usage -O3 -c kernel.c -o kernel.o"
             ),
         ),
         (
@@ -135,6 +149,13 @@ def test_an_emit_that_is_refused_is_explained() -> None:
         (
             ("nvcc", "sm_90", "cuda"),
             "nvcc -ptx -arch=sm_90 -O3 --threads 1 kernel.cu -o kernel.ptx",
+        ),
+        (
+            ("nvcc", "sm_90a+sm_80+compute_90", "cuda"),
+            (
+                "nvcc -fatbin -Xptxas -v -gencode arch=compute_90,code=compute_90 -gencode arch=compute_80,code=sm_80 "
+                "-gencode arch=compute_90a,code=sm_90a -O3 --threads 1 kernel.cu -o kernel.fatbin"
+            ),
         ),
         (
             ("rustc", "sm_90+ptx86", "rust"),
@@ -393,7 +414,7 @@ def test_default_targets() -> None:
 
 def test_preference_by_language() -> None:
     names = {language: [driver.name for driver in candidates(language)] for language in ("c", "cuda", "hip", "rust")}
-    assert names == {"c": ["zig"], "cuda": ["nvcc", "zig"], "hip": ["zig"], "rust": ["teenyc", "rustc"]}
+    assert names == {"c": ["zig", "cc"], "cuda": ["nvcc", "zig"], "hip": ["zig"], "rust": ["teenyc", "rustc"]}
     assert candidates("ttir") == []
 
 
@@ -401,7 +422,7 @@ def test_drivers_by_name() -> None:
     assert all(driver_named(name).name == name for name in DRIVERS)
     with pytest.raises(RequestError, match="unknown toolchain 'rust'; did you mean rustc"):
         driver_named("rust")
-    with pytest.raises(RequestError, match="unknown toolchain 'qqq'; did you mean nvcc, ptxas, rustc, teenyc, zig"):
+    with pytest.raises(RequestError, match="unknown toolchain 'qqq'; did you mean cc, lld, nvcc, ptxas, rustc"):
         driver_named("qqq")
 
 
@@ -409,4 +430,4 @@ def test_every_driver_says_what_it_takes() -> None:
     for driver in DRIVERS.values():
         assert isinstance(driver, Driver)
         assert driver.emits
-        assert driver.languages <= {"c", "cuda", "hip", "rust"}
+        assert driver.languages <= set(LANGUAGES.values())

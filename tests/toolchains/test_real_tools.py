@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from teeny_async import Compiler, CompileRequest, FailureKind, Kernel, RequestEr
 from teeny_async.events import Event, Queued, Started
 from teeny_async.settings import Settings
 from teeny_async.target import host_triple
+from teeny_async.toolchains import outputs
 from teeny_async.toolchains.registry import DRIVERS
 from tests.standins import Teenyc
 from tests.support import KERNELS, changed
@@ -147,6 +149,48 @@ async def test_nvcc_writes_ptx_and_cubin(settings: Settings) -> None:
     assert set(cubin.outputs) == {"cubin"}
     assert cubin.artifact.metrics["registers"]
     assert not ptx.artifact.metrics
+
+
+async def test_nvcc_writes_fat_binaries(settings: Settings) -> None:
+    async with session(settings) as compiler:
+        one, several = await compiler.compile_many(
+            [
+                request(replace(ADD_CU, entry_point="vector_add"), "sm_80", toolchain="nvcc", emit="fatbin"),
+                request(replace(ADD_CU, entry_point="vector_add"), "sm_80+sm_90a+compute_90", toolchain="nvcc"),
+            ]
+        )
+        assert set(one.outputs) == set(several.outputs) == {"fatbin"}
+        assert outputs.fatbin(one.outputs["fatbin"], cpus=["sm_90a"]) == "the fat binary has nothing for sm_90a"
+        assert outputs.fatbin(several.outputs["fatbin"], cpus=["sm_80", "sm_90a", "compute_90"]) is None
+        assert several.artifact.metrics["registers"]
+        for target, message in {
+            "sm_80+sm_91": "unknown target CPU 'sm_91' for nvcc",
+            "sm_80+compute_30": "unknown target CPU 'compute_30' for nvcc",
+        }.items():
+            with pytest.raises(RequestError, match=message):
+                await compiler.compile(request(ADD_CU, target, toolchain="nvcc"))
+        with pytest.raises(RequestError, match="zig compiles for one processor at a time, not for sm_80"):
+            await compiler.compile(request(SAXPY_C, "sm_80+sm_90"))
+
+
+@pytest.mark.parametrize("place", ["PATH", "CUDA_HOME", "wheel"])
+async def test_where_nvcc_is_found(
+    settings: Settings, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each place has one, of which the first that may be used is."""
+    monkeypatch.setattr("teeny_async.toolchains.nvcc._CUDA", str(tmp_path / "gone"))
+    monkeypatch.setattr("sys.path", [str(tmp_path / "wheel"), *sys.path])
+    for name in ("PATH", "CUDA_HOME", "wheel/nvidia/cu13"):
+        program = tmp_path / name / "bin" / "nvcc"
+        program.parent.mkdir(parents=True)
+        program.write_text('#!/bin/sh\ncase "$1" in -M) echo "x : /dev/null" ;; *) echo "release 1, V1" ;; esac\n')
+        program.chmod(0o755)
+    variables = {"PATH": f"{tmp_path}/PATH/bin" if place == "PATH" else str(tmp_path)}
+    if place != "wheel":
+        variables["CUDA_HOME"] = str(tmp_path / "CUDA_HOME")
+    async with session(changed(settings, variables)) as compiler:
+        found = await compiler.toolchain(DRIVERS["nvcc"])
+    assert found.path.startswith(str(tmp_path / place))
 
 
 async def test_flags_of_nvccs_environment_are_in_the_key(settings: Settings) -> None:

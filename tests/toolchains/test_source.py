@@ -290,7 +290,9 @@ def test_rust_that_reads_nothing(source: str) -> None:
 
 
 def test_other_languages() -> None:
-    assert files_read("zig", 'const std = @import("std");') == "@import"
+    assert files_read("zig", 'const std = @import("std"); const b = @import( "builtin" );') is None
+    assert files_read("zig", 'const a = @import("a.zig");') == "@import"
+    assert files_read("zig", 'const a = @embedFile("std");') == "@embedFile"
     assert files_read("zig", "const a = 1; // #include") is None
     assert files_read("ttir", "include mod x; #include") is None
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import runpy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from teeny_async import CompileRequest, Kernel, RequestError, Target
 from teeny_async.target import AMD_TRIPLE, NVIDIA_TRIPLE, host_triple, nearest
-from teeny_async.target_names import PTX_MINIMUM, PTX_VERSIONS
+from teeny_async.target_aliases import ALIASES
+from teeny_async.target_names import AARCH64, AMDGCN, PTX_MINIMUM, PTX_VERSIONS, RISCV64, X86_64
 
 ARM = "aarch64-unknown-linux-gnu"
 X86 = "x86_64-unknown-linux-gnu"
@@ -43,6 +46,14 @@ FORMS: dict[str, tuple[str | None, str, int | None, tuple[str, ...]]] = {
     "znver4@x86_64-linux-musl": ("znver4", "x86_64-linux-musl", None, ()),
     "apple-m1@aarch64-apple-macosx11.0": ("apple-m1", "aarch64-apple-macosx11.0", None, ()),
     "native": ("native", host_triple(), None, ()),
+    "native-gpu": ("native", NVIDIA_TRIPLE, None, ()),
+    "native@amdgcn-amd-amdhsa": ("native", AMD_TRIPLE, None, ()),
+    "h100": ("sm_90", NVIDIA_TRIPLE, None, ()),
+    "RTX5090+ptx87": ("sm_120", NVIDIA_TRIPLE, 87, ()),
+    "mi300x": ("gfx942", AMD_TRIPLE, None, ()),
+    "zen4+avx512f": ("znver4", X86, None, ("+avx512f",)),
+    "graviton4": ("neoverse-v2", ARM, None, ()),
+    "genoa@x86_64-linux-musl": ("znver4", "x86_64-linux-musl", None, ()),
 }
 
 
@@ -141,3 +152,36 @@ def test_nearest_is_ordered_and_bounded() -> None:
     assert nearest("sm_119f", PTX_MINIMUM)[0] == "sm_120"
     assert len(nearest("sm_91", PTX_MINIMUM, count=2)) == 2
     assert nearest("qqq", PTX_MINIMUM) == []
+
+
+def test_several_architectures_in_one() -> None:
+    fat = Target.parse("sm_80+compute90+sm_90a+sm_80")
+    assert fat == Target("sm_80", also=("sm_90a", "compute_90"))
+    assert str(fat) == "sm_80+compute_90+sm_90a"
+    assert Target.parse(str(fat)) == fat
+    for text in ("znver4+sm_90", "default+sm_90@nvptx64-nvidia-cuda"):
+        with pytest.raises(RequestError, match=r"write sm_80\+sm_90 or"):
+            Target.parse(text)
+    with pytest.raises(RequestError, match="'gfx942' cannot be added"):
+        Target("sm_80", also=("gfx942",))
+    with pytest.raises(RequestError, match="not one string"):
+        Target("sm_80", also="sm_90")
+
+
+def test_an_alias_is_no_name_of_a_compilers_and_leads_to_one() -> None:
+    compilers = {*PTX_MINIMUM, *AMDGCN, *X86_64, *AARCH64, *RISCV64}
+    assert not compilers & {*ALIASES}
+    assert {*ALIASES.values()} - compilers == {"sm_70"}, "too old for CUDA 13, but not for LLVM"
+    assert all(alias == alias.lower() for alias in ALIASES)
+    with pytest.raises(RequestError, match="did you mean mi300x"):
+        Target.parse("mi300")
+
+
+def test_the_compilers_that_are_here_have_all_the_names() -> None:
+    """A later one may have more, which `scripts/refresh_targets.py` then adds."""
+    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "refresh_targets.py"))
+    lists = {"x86_64-linux-gnu": X86_64, "aarch64-linux-gnu": AARCH64, "riscv64-linux-gnu": RISCV64, AMD_TRIPLE: AMDGCN}
+    assert {triple: ours - script["names"](triple) for triple, ours in lists.items()} == {key: set() for key in lists}
+    minimum = script["ptx_minimum"]()
+    assert {cpu: minimum.get(cpu) for cpu in PTX_MINIMUM} == PTX_MINIMUM
+    assert {*PTX_VERSIONS} <= {*script["ptx_versions"]()}
