@@ -2,7 +2,7 @@
 
 A key is the SHA-256 of labelled, length-framed components:
 
-    key  = sha256(magic, schema, frame*)        frame = label length, label, value length, value
+    key  = sha256(magic, schema, frame*)        frame = label length, value length, label, value
 
 Every component is framed with its label and both lengths, so no two different sets of components
 have the same bytes. `SCHEMA` is bumped whenever the set or the meaning of a component changes: old
@@ -14,7 +14,8 @@ labels and names of the outputs. Not in it: paths of the tool or of the scratch 
 environment, the kernel's name and id, timeouts, job counts.
 
 Large inputs come in parts (a prelude shared by thousands of kernels, then the kernel); each part is
-hashed by itself, and `PartDigests` remembers the digests of the parts that are seen again.
+hashed by itself, and `PartDigests` remembers the digests of the parts that are seen again. All but the
+inputs is the same for the thousands of kernels of a sweep: it comes first, and is hashed once for them all.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ from typing import TYPE_CHECKING
 from teeny_async.errors import RequestError
 
 if TYPE_CHECKING:
+    from hashlib import _Hash as HASH
+
     from teeny_async.action import Action
     from teeny_async.toolchains.base import Toolchain
 
-SCHEMA = 1
+    Run = tuple[Action, Toolchain]
+
+SCHEMA = 2
 _MAGIC = b"teeny_async key\0"
 _REMEMBER_ABOVE = 2048
 """Characters; hashing a shorter part costs less than remembering it."""
-_REMEMBER_PARTS = 256
+_REMEMBER = 256
 
 Component = tuple[str, bytes]
 
@@ -54,7 +59,7 @@ class CacheKey:
 
     def explain(self) -> dict[str, str]:
         """The components by label: arguments and variables one by one, digests in hexadecimal."""
-        return _explained(self._components())
+        return explained(self._components())
 
     def __str__(self) -> str:
         return self.digest
@@ -68,10 +73,11 @@ def diff(a: CacheKey, b: CacheKey) -> dict[str, tuple[str | None, str | None]]:
 
 
 class PartDigests:
-    """SHA-256 of source parts; a part that was seen before costs a dictionary look-up."""
+    """SHA-256 of what is seen again and again: source parts, and the components of a key that are no inputs."""
 
     def __init__(self) -> None:
         self._known: dict[str, bytes] = {}
+        self._begun: dict[tuple[object, ...], HASH] = {}
 
     def of(self, part: str) -> bytes:
         """32 bytes. A repeated part is best passed as the same object: it is then not even compared."""
@@ -80,27 +86,64 @@ class PartDigests:
         digest = self._known.get(part)
         if digest is None:
             digest = hashlib.sha256(part.encode()).digest()
-            if len(self._known) >= _REMEMBER_PARTS:
+            if len(self._known) >= _REMEMBER:
                 self._known.clear()
             self._known[part] = digest
         return digest
 
+    def begun(self, stages: Sequence[Run]) -> HASH:
+        """The state of a key's hash after its fixed components; the caller's own copy."""
+        name = tuple([_identity(action, toolchain) for action, toolchain in stages])
+        state = self._begun.get(name)
+        if state is None:
+            state = hashlib.sha256(_head() + _framed(_fixed(stages)))
+            if len(self._begun) >= _REMEMBER:
+                self._begun.clear()
+            self._begun[name] = state
+        return state.copy()
 
-def components(stages: Sequence[tuple[Action, Toolchain]], digests: PartDigests) -> list[Component]:
+
+def _identity(action: Action, toolchain: Toolchain) -> tuple[object, ...]:
+    """What `_fixed` depends on: equal ones have the same fixed components."""
+    return (
+        toolchain.name,
+        toolchain.fingerprint,
+        tuple(action.argv),
+        tuple(action.env.items()),
+        tuple(action.outputs.items()),
+        tuple(action.expect.items()),
+    )
+
+
+def components(stages: Sequence[Run], digests: PartDigests) -> list[Component]:
     """The labelled components of a chain of actions, each run by its toolchain."""
+    return [*_fixed(stages), *_inputs(stages, digests)]
+
+
+def _fixed(stages: Sequence[Run]) -> list[Component]:
+    """The components that are not inputs. `_identity` must have all that they are made of."""
     found: list[Component] = []
     for number, (action, toolchain) in enumerate(stages):
-        stage = f"stage{number}." if number else ""
+        stage = _stage(number)
         found.append((stage + "toolchain", toolchain.name.encode()))
         found.append((stage + "fingerprint", toolchain.fingerprint.encode()))
         found.append((stage + "argv", joined(action.argv)))
         found.append((stage + "env", joined(_pairs(sorted(action.env.items())))))
-        found.extend(
-            (f"{stage}input {item.name}", b"".join([digests.of(part) for part in item.parts])) for item in action.inputs
-        )
         found.append((stage + "outputs", joined(_pairs(action.outputs.items()))))
         found.append((stage + "expect", joined(_pairs(sorted(action.expect.items())))))
     return found
+
+
+def _inputs(stages: Sequence[Run], digests: PartDigests) -> list[Component]:
+    return [
+        (f"{_stage(number)}input {item.name}", b"".join([digests.of(part) for part in item.parts]))
+        for number, (action, _) in enumerate(stages)
+        for item in action.inputs
+    ]
+
+
+def _stage(number: int) -> str:
+    return f"stage{number}." if number else ""
 
 
 def joined(words: Sequence[str]) -> bytes:
@@ -118,23 +161,31 @@ def _pairs(items: Iterable[tuple[str, str]]) -> list[str]:
     return [word for pair in items for word in pair]
 
 
-def request_key(
-    stages: Sequence[tuple[Action, Toolchain]], digests: PartDigests, explain: Callable[[], Sequence[Component]]
-) -> CacheKey:
+def request_key(stages: Sequence[Run], digests: PartDigests, explain: Callable[[], Sequence[Component]]) -> CacheKey:
     """The key of what a chain of actions puts out. explain: makes the components again, when asked."""
-    return CacheKey(key_digest(components(stages, digests)), SCHEMA, explain)
+    state = digests.begun(stages)
+    state.update(_framed(_inputs(stages, digests)))
+    return CacheKey(state.hexdigest(), SCHEMA, explain)
 
 
 def key_digest(parts: Sequence[Component]) -> str:
     """SHA-256 over the framed components, in hexadecimal."""
-    frames = [_MAGIC, b"%d;" % SCHEMA]
+    return hashlib.sha256(_head() + _framed(parts)).hexdigest()
+
+
+def _head() -> bytes:
+    return _MAGIC + b"%d;" % SCHEMA
+
+
+def _framed(parts: Sequence[Component]) -> bytes:
+    frames = []
     for label, value in parts:
         name = label.encode()
         frames.append(b"%d:%d:%s%s" % (len(name), len(value), name, value))
-    return hashlib.sha256(b"".join(frames)).hexdigest()
+    return b"".join(frames)
 
 
-def _explained(found: Sequence[Component]) -> dict[str, str]:
+def explained(found: Sequence[Component]) -> dict[str, str]:
     """Components as a person reads them: lists one word a line, texts as they are, digests in hexadecimal."""
     shown: dict[str, str] = {}
     for label, value in found:

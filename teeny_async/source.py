@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,8 +36,6 @@ _PLACEHOLDER = re.compile(r"`([A-Za-z_]\w*)(?:=([^`\n]*))?`")
 _MACRO_NAME = re.compile(r"[A-Za-z_]\w*")
 
 _LINE_SPLICE = re.compile(r"(?:\\|\?\?/)[ \t]*\r?\n")
-_C_SUSPECT = ("include", "import", "embed", ".inc", "__DATE", "__TIME")
-"""A source with none of these words need not be taken apart."""
 _C_READS_FILES = re.compile(
     r"""(?:^|[\r\n])[^\S\r\n]*(?:\#|%:|\?\?=)[^\S\r\n]*(?:include|include_next|import|embed)\b
       | \b__has_(?:include|include_next|embed)\b
@@ -61,6 +60,11 @@ _ZIG_READS_FILES = re.compile(
 """The compiler's own `std` and `builtin` are a part of the compiler."""
 _ASM_READS_FILES = re.compile(r"\.(?:incbin|include)\b")
 """In the text of inline assembly."""
+_RUST_ASSEMBLY_SUSPECT = (".inc", "concat")
+"""Without the directive in one piece, and without what makes one literal of several, no string has it."""
+
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ def render(request: CompileRequest) -> Rendered:
     Raises RequestError for a param that nothing would read, and for a placeholder without a value.
     """
     kernel, params = request.kernel, request.params
-    text, placed = _fill(request) if "`" in kernel.source else (kernel.source, frozenset[str]())
+    text, placed = _fill(request) if "`" in kernel.source else (kernel.source, _NOTHING)
     defines: dict[str, str] = {}
     if kernel.defines or params:
         macros = {**kernel.defines, **{name: value for name, value in params.items() if name not in placed}}
@@ -98,7 +102,10 @@ def files_read(language: str, *parts: str | None) -> str | None:
 
 def unlisted(language: str, *parts: str | None) -> str | None:
     """The first construct of a source that a dependency file of the compiler would not tell of, or None."""
-    for part in filter(None, parts):
+    given = [part for part in parts if part]
+    if language == "rust" and not any(_has_one(part, _RUST_ASSEMBLY_SUSPECT) for part in given):
+        return None
+    for part in given:
         code, strings = without_comments(language, part)
         found = _ASM_READS_FILES.search(strings) or (_C_UNLISTED.search(code) if language in C_LIKE else None)
         if found:
@@ -106,13 +113,30 @@ def unlisted(language: str, *parts: str | None) -> str | None:
     return None
 
 
+def _has_one(text: str, words: Sequence[str]) -> bool:
+    for word in words:  # noqa: SIM110 - a generator takes twice the time, for each request
+        if word in text:
+            return True
+    return False
+
+
+def _c_suspect(text: str) -> bool:
+    """Whether a C-like source has to be taken apart; words that hardly any has are looked for first."""
+    if "inc" in text and _has_one(text, ("include", ".inc", "incbin")):
+        return True
+    if "__" in text and _has_one(text, ("__has_", "__DATE", "__TIME")):
+        return True
+    directive = "#" in text or "%" in text or "?" in text  # as it is, as a digraph, as a trigraph
+    return directive and _has_one(text, ("import", "embed"))
+
+
 @functools.lru_cache(maxsize=64)
 def _reads(language: str, text: str) -> str | None:
     if language in C_LIKE:
         text = _LINE_SPLICE.sub("", text) if "\\" in text or "??/" in text else text
-        return _first(language, text, _C_READS_FILES) if any(word in text for word in _C_SUSPECT) else None
+        return _first(language, text, _C_READS_FILES) if _c_suspect(text) else None
     if language == "rust":
-        return _first(language, text, _RUST_READS_FILES) if any(word in text for word in _RUST_SUSPECT) else None
+        return _first(language, text, _RUST_READS_FILES) if _has_one(text, _RUST_SUSPECT) else None
     if language == "zig":
         found = _ZIG_READS_FILES.search(text) or ("asm" in text and _ASM_READS_FILES.search(text)) or None
         return found and found[0]

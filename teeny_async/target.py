@@ -121,7 +121,7 @@ class Target:
 
     @property
     def is_nvidia(self) -> bool:
-        return self.arch.startswith("nvptx")
+        return self.triple.startswith("nvptx")
 
     @property
     def is_amd(self) -> bool:

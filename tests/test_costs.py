@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+import anyio
 import pytest
 
 from teeny_async import Compiler, CompileRequest, CompileResult, Kernel, Target
@@ -37,8 +38,10 @@ P = ParamSpec("P")
 PRELUDE = "p" * 93 * 1024
 SOURCE = 1024
 """Characters of a kernel's own source."""
-FRAMES = 320
-"""Bytes of a key's components, the source's digest among them."""
+FIXED = 320
+"""Bytes of a key's components that are the same for all requests, which are hashed once."""
+FRAME = 96
+"""Bytes of a key's other components: the input's name and the digests of its parts."""
 ENTRY = SOURCE + len(PRELUDE) + 1024
 """Bytes of an entry: the fake compiler's output is its input, and there is the info for people."""
 SESSION_HOPS = 8
@@ -251,7 +254,7 @@ async def test_hits_hash_a_prelude_once_and_each_entry_once(cache_dir: Path, cou
         await compile_all(store, requests)
         counts.reset()
         assert_all(await compile_all(store, requests), "cached")
-    keys = len(PRELUDE) + 40 * (SOURCE + FRAMES)
+    keys = len(PRELUDE) + FIXED + 40 * (SOURCE + FRAME)
     entries = 40 * ENTRY
     assert entries - 40 * 1024 < sum(counts.hashed) <= keys + entries
     assert sum(size >= len(PRELUDE) for size in counts.hashed) == 1 + 40
@@ -272,8 +275,8 @@ async def test_a_miss_hashes_its_source_a_few_times_and_a_prelude_never_again(ca
     requests = [kernel_request(number, PRELUDE) for number in range(20)]
     async with opened(cache_dir, counts) as store:
         assert_all(await compile_all(store, requests), "compiled")
-    key_times = 4  # booked, planned again for the run, explained for the entry: planned and laid out again
-    keys = len(PRELUDE) + 20 * key_times * (SOURCE + FRAMES)
+    key_times = 2  # booked, explained for the entry
+    keys = len(PRELUDE) + FIXED + 20 * key_times * (SOURCE + FRAME)
     assert sum(counts.hashed) <= keys + 20 * ENTRY
     assert sum(size >= len(PRELUDE) for size in counts.hashed) == 1 + 20
 
@@ -297,6 +300,21 @@ async def test_a_duplicate_costs_no_hop_no_statement_and_no_hash(cache_dir: Path
     assert all(many <= one + SPARE for one, many in zip(*costs, strict=True))
 
 
+async def test_a_call_for_an_object_that_is_under_way_costs_no_hash_either(cache_dir: Path, counts: Counts) -> None:
+    request = kernel_request(0)
+    costs = []
+    for copies in (1, 100):
+        async with opened(cache_dir / str(copies), counts) as store:
+            async with Compiler(store=store, runner=FakeRunner(), jobs=1) as compiler:
+                await compiler.plan(request)  # the tool is found
+                async with anyio.create_task_group() as callers:
+                    for _ in range(copies):
+                        callers.start_soon(compiler.compile, request)
+                assert compiler.stats.coalesced == copies - 1
+            costs.append((counts.hops, len(counts.statements), len(counts.hashed)))
+    assert all(many <= one + SPARE for one, many in zip(*costs, strict=True))
+
+
 async def test_an_equal_request_costs_its_key_only(cache_dir: Path, counts: Counts) -> None:
     async with opened(cache_dir, counts) as store:
         await compile_all(store, [kernel_request(0)])
@@ -307,7 +325,7 @@ async def test_an_equal_request_costs_its_key_only(cache_dir: Path, counts: Coun
         await compile_all(store, [kernel_request(0) for _ in range(500)])
         assert counts.hops <= hops + SPARE
         assert len(counts.statements) <= statements + SPARE
-        assert counts.totals[2] <= hashed + 499 * (SOURCE + FRAMES)
+        assert counts.totals[2] <= hashed + 499 * (SOURCE + FRAME)
 
 
 async def test_hits_start_no_process(cache_dir: Path, settings: Settings, counts: Counts) -> None:

@@ -12,11 +12,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
+from anyio.lowlevel import current_token
 
 from teeny_async.execution.scratch import Scratch, make_scratch
+from teeny_async.execution.supervisor.job import READ_SIZE
 from teeny_async.execution.supervisor.loop import REAP_DEADLINE
 from teeny_async.execution.supervisor.main import PROGRAM
 from teeny_async.execution.supervisor.system import kill_below, remove_tree
@@ -75,6 +78,7 @@ class Supervised:
 
     def __init__(self, scratch: Scratch, process: subprocess.Popen[bytes], sock: socket.socket) -> None:
         self._scratch = scratch
+        self._root = str(scratch.root)
         self._process = process
         self._sock = sock
         self._waiting: dict[bytes, _Waiter] = {}
@@ -139,7 +143,7 @@ class Supervised:
         return waiter.reply
 
     def _message(self, name: bytes, job: Job) -> bytes:
-        tmp = str(self._scratch.root / name.decode() / "tmp")
+        tmp = os.path.join(self._root, name.decode(), *(["tmp"] if job.mirror else []))
         env = {"HOME": tmp, "TMPDIR": tmp, **job.env}
         files: list[bytes] = []
         for file, data in job.inputs:
@@ -198,24 +202,55 @@ class Supervised:
         # KeyboardInterrupt may land here), nobody is left waiting for a reply.
         try:
             with anyio.CancelScope(shield=True):
-                while data := await self._receive():
-                    self._incoming += data
-                    self._take_messages()
+                await self._pump()
         finally:
             self._end()
+
+    async def _pump(self) -> None:
+        """Take messages until the end. asyncio's loop can watch a socket for good, which saves two system calls and
+        a future for each reply; elsewhere each is waited for."""
+        watch: Any = current_token().native_token
+        if not hasattr(watch, "add_reader"):
+            while data := await self._receive():
+                self._take(data)
+            return
+        ended = anyio.Event()
+
+        def ready() -> None:
+            try:
+                data = self._sock.recv(READ_SIZE)
+                if data:
+                    self._take(data)
+                    return
+            except BlockingIOError:
+                return
+            except OSError:
+                pass
+            except Exception:
+                logger.exception("teeny_async: internal error")
+            watch.remove_reader(self._sock)
+            ended.set()
+
+        watch.add_reader(self._sock, ready)
+        try:
+            await ended.wait()
+        finally:
+            with contextlib.suppress(ValueError):  # it was closed
+                watch.remove_reader(self._sock)
 
     async def _receive(self) -> bytes:
         """What has come; empty at the end."""
         while True:
             await anyio.wait_readable(self._sock)
             try:
-                return self._sock.recv(1 << 20)
+                return self._sock.recv(READ_SIZE)
             except BlockingIOError:
                 continue
             except OSError:
                 return b""
 
-    def _take_messages(self) -> None:
+    def _take(self, data: bytes) -> None:
+        self._incoming += data
         at = 0
         while (parts := unpack(memoryview(self._incoming), at)) is not None:
             at += message_size(self._incoming, at)

@@ -7,14 +7,16 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from teeny_async.action import Action
-from teeny_async.execution.process import Job, Supervised, SupervisorLost
 from teeny_async.execution.supervisor.wire import Limits
 from teeny_async.execution.tasks import ServiceGroup
 from teeny_async.frozen import FrozenMap
 from teeny_async.result import Exit, Stop, Usage
+
+if TYPE_CHECKING:
+    from teeny_async.execution.process import Supervised
 
 OUTPUT_LIMIT = 1 << 30
 """Bytes of one output file; a larger one is treated as missing."""
@@ -89,6 +91,8 @@ class LocalRunner:
         await group.__aexit__(kind, error, trace)
 
     async def run(self, action: Action, chained: Mapping[str, bytes], limits: RunLimits) -> Exit:
+        from teeny_async.execution.process import Job, SupervisorLost  # what is cached needs no process, and no 15 ms
+
         job = Job(
             executable=action.executable,
             argv=action.argv,
@@ -140,6 +144,8 @@ class LocalRunner:
         )
 
     def _supervisor(self) -> Supervised:
+        from teeny_async.execution.process import Supervised
+
         assert self._group is not None, "use the runner as an async context manager"
         if self._supervised is not None and self._supervised.lost:
             self._group.start(self._supervised.close)

@@ -3,7 +3,7 @@
     <base>/                 one for each user, checked to be ours before it is trusted
         s-XXXXXXXX/         a session's; removed by its supervisor when the session ends, however it ends
             lock            flock held by the session and its supervisor
-            1/              a job's: its working directory, with tmp/ as HOME and TMPDIR
+            1/              a job's: its working directory, HOME and TMPDIR
 
 When both processes were killed the lock is free, and the next session's supervisor removes the folder.
 """

@@ -76,7 +76,8 @@ class Batch:
             name = (booking.key.digest, self._requests[index].log_level)
             flight = self._flights.get(name)
             if flight is None:
-                self._flights[name] = self._session.board(self._requests[index], booking, self, index)
+                flight = self._session.board(self._requests[index], booking, self, index)
+                self._flights[flight.name] = flight
                 if len(self._flights) % _CHECKPOINT_EVERY == 0:
                     await anyio.lowlevel.checkpoint()
             elif flight.has_landed:

@@ -40,29 +40,21 @@ class Flight:
     outcome: set when it has landed; `bug` instead, when the pipeline itself failed.
     abandoned: everyone left before that.
     call: the number of the call that it belongs to; the latest, where several wait for it.
+    name: what it goes by in a table of flights. A log is no part of the key, but who wants one cannot join who
+        does not.
     lasting: the outcome is a verdict about the request, which may be kept.
     work: how its costs are named; None until it is known to be a miss.
     reads_files: its compiler reads files of the machine. reading_since: when it began to (nanoseconds of
         `file_clock_ns`); who comes later may see other files, and does not board. depfile: what it read.
+    lounge: where those wait who joined it by a call of their own, if there are any.
     followers: flights of those who came later; they set out when this one has landed.
     kept: the entry that answers it, or that its outcome was kept in, where that matters; see `asking`.
     """
 
     __slots__ = (
         *("_passengers", "_withdraw", "abandoned", "attempts", "booking", "bug", "call", "depfile", "followers"),
-        *(
-            "kept",
-            "key",
-            "lasting",
-            "log_level",
-            "outcome",
-            "queued_at",
-            "ran",
-            "reading_since",
-            "reads_files",
-            "request",
-        ),
-        *("scope", "source", "started_at", "timings", "uncached", "usage", "work"),
+        *("kept", "key", "lasting", "log_level", "lounge", "name", "outcome", "queued_at", "ran", "reading_since"),
+        *("reads_files", "request", "scope", "source", "started_at", "timings", "uncached", "usage", "work"),
     )
 
     def __init__(self, request: CompileRequest, booking: Booking, call: int, now: float) -> None:
@@ -71,6 +63,7 @@ class Flight:
         self.call = call
         self.key = booking.key
         self.log_level = request.log_level
+        self.name = (booking.key.digest, request.log_level)
         self.outcome: Artifact | Failure | None = None
         self.bug: BaseException | None = None
         self.source: Source = "compiled"
@@ -88,7 +81,8 @@ class Flight:
         self.reads_files = booking.reads_files
         self.reading_since: int | None = None
         self.depfile: bytes | None = None
-        self.followers: list[Flight] = []
+        self.followers: Sequence[Flight] = ()
+        self.lounge: Lounge | None = None
         self.kept: Kept | None = None
         self._withdraw: Callable[[], None] | None = None
         self._passengers: list[tuple[Passenger, Any]] = []
@@ -105,6 +99,10 @@ class Flight:
         """Take a passenger's places; True when nobody is left."""
         self._passengers = [place for place in self._passengers if place[0] is not passenger]
         return not self._passengers
+
+    def follow(self, follower: Flight) -> None:
+        """A flight under the same key that sets out when this one has landed."""
+        self.followers = (*self.followers, follower)
 
     def while_waiting(self, withdraw: Callable[[], None]) -> None:
         """How to give up the flight's place in a queue, while it has no task of its own."""
@@ -141,27 +139,69 @@ class Flight:
             first = False
 
 
+class Lounge:
+    """A passenger for any number of callers that ask for a request object that is under way: one event for all.
+
+    Enter it while waiting for `landing`. call: the latest of theirs.
+    """
+
+    __slots__ = ("_first", "_leave", "_waiting", "call", "flight", "landing")
+
+    def __init__(self, flight: Flight, leave: Callable[[Flight, Passenger], None]) -> None:
+        self.flight = flight
+        self.landing = anyio.Event()
+        self.call = flight.call
+        self._first = False
+        self._leave = leave
+        self._waiting = 0
+
+    def landed(self, flight: Flight, tag: Any, first: bool) -> None:
+        self._first = first
+        self.landing.set()
+
+    def __enter__(self) -> None:
+        self._waiting += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._waiting -= 1
+        if not self._waiting:
+            self.flight.lounge = None
+            self._leave(self.flight, self)
+
+    def take_first(self) -> bool:
+        """Whether the caller counts as the first to board; nobody after it does."""
+        first, self._first = self._first, False
+        return first
+
+
 class FlightTable:
-    """The flights of a session, by key."""
+    """The flights of a session, by key and by request."""
 
     def __init__(self) -> None:
         self._flights: dict[tuple[str, str | None], Flight] = {}
+        self._by_request: dict[int, Flight] = {}
 
     def __len__(self) -> int:
         return len(self._flights)
 
     def get(self, key: CacheKey, log_level: str | None) -> Flight | None:
-        """The flight for a key. A log is no part of the key, but who wants one cannot join who does not."""
+        """The flight for a key; see `Flight.name`."""
         return self._flights.get((key.digest, log_level))
 
+    def of(self, request: CompileRequest) -> Flight | None:
+        """The flight that was started for this very object, which needs no key to be found."""
+        return self._by_request.get(id(request))  # no other object has its id: the flight keeps it alive
+
     def insert(self, flight: Flight) -> None:
-        self._flights[flight.key.digest, flight.log_level] = flight
+        self._flights[flight.name] = flight
+        self._by_request[id(flight.request)] = flight
 
     def remove(self, flight: Flight) -> None:
         """Take a flight out; a newer one under the same key stays."""
-        name = (flight.key.digest, flight.log_level)
-        if self._flights.get(name) is flight:
-            del self._flights[name]
+        if self._flights.get(flight.name) is flight:
+            del self._flights[flight.name]
+        if self._by_request.get(id(flight.request)) is flight:
+            del self._by_request[id(flight.request)]
 
     def leave(self, flight: Flight, passenger: Passenger) -> None:
         """A passenger gives up waiting; the last one out cancels the flight."""

@@ -217,7 +217,7 @@ def _info(flight: Flight, plan: Plan) -> FrozenMap[Any]:
             "seconds": flight.ran,
             "max_rss": flight.usage.max_rss,
             "created": time.time(),
-            "components": plan.booking.key.explain(),
+            "components": plan.explain(),
             **facts(request, plan),
         }
     )

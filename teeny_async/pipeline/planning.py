@@ -9,8 +9,7 @@ kind no request waits for anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import anyio
@@ -18,13 +17,16 @@ import anyio
 from teeny_async.action import Action
 from teeny_async.errors import RequestError
 from teeny_async.execution.probe import file_identity
-from teeny_async.keys import CacheKey, Component, PartDigests, components, request_key
+from teeny_async.keys import CacheKey, Component, PartDigests, components, explained, request_key
 from teeny_async.model import CompileRequest
 from teeny_async.target import Target, unknown_cpu
 from teeny_async.toolchains import elsewhere
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound
 from teeny_async.toolchains.elsewhere import Elsewhere
 from teeny_async.toolchains.registry import candidates, driver_named
+
+_KEPT_PLANS = 256
+"""Plans of the requests booked last that are kept until they are flown: a stream's, or a batch's of that size."""
 
 
 class Stage(NamedTuple):
@@ -37,7 +39,8 @@ class Stage(NamedTuple):
 
 class Booking(NamedTuple):
     """What a request needs until its compile starts. The plan itself, which holds the kernel's text, is
-    made again then: a hundred thousand waiting requests must not hold a hundred thousand texts.
+    made again then, unless it was made just before: a hundred thousand waiting requests must not hold a hundred
+    thousand texts.
 
     uncacheable: why the result must not be kept; None when it may. reads_files: the key is complete only
     together with what the compiler reads (see `teeny_async.closure`). target: resolved. toolchains: of each
@@ -58,6 +61,11 @@ class Plan:
     stages: Sequence[Stage]
     target: Target
     booking: Booking
+    digests: PartDigests = field(repr=False, compare=False)
+
+    def explain(self) -> dict[str, str]:
+        """As the key's `explain`, which has to plan again."""
+        return explained(components(_runs(self.stages), self.digests))
 
 
 class Unlearned(Exception):
@@ -80,6 +88,7 @@ class Planner:
         self._targets: dict[tuple[Driver, Target], Target | str] = {}
         self._teams: dict[tuple[Driver, str | None], tuple[Toolchain, ...]] = {}
         self._digests = PartDigests()
+        self._kept: dict[int, tuple[CompileRequest, Plan]] = {}
         self._learning: anyio.Lock | None = None
 
     async def prepare(self, request: CompileRequest) -> Plan:
@@ -120,6 +129,7 @@ class Planner:
         }
         if changed:
             self._teams.clear()
+            self._kept.clear()
             self._toolchains = {driver: tool for driver, tool in self._toolchains.items() if driver not in changed}
             self._targets = {known: target for known, target in self._targets.items() if known[0] not in changed}
 
@@ -148,6 +158,19 @@ class Planner:
         except RequestError as error:
             return str(error)
         return target
+
+    def book(self, request: CompileRequest) -> Booking:
+        """As `plan`, for a request that may be flown soon."""
+        plan = self.plan(request)
+        if len(self._kept) >= _KEPT_PLANS:
+            del self._kept[next(iter(self._kept))]
+        self._kept[id(request)] = (request, plan)  # which keeps it alive, so that the id is its own
+        return plan.booking
+
+    async def take(self, request: CompileRequest) -> Plan:
+        """The plan of a request that was booked; made anew where it is no longer kept. Raises as `prepare` does."""
+        kept = self._kept.pop(id(request), None)
+        return await self.prepare(request) if kept is None else kept[1]
 
     def plan(self, request: CompileRequest) -> Plan:
         """The plan by the first toolchain that is installed and takes the request.
@@ -189,15 +212,13 @@ class Planner:
             finisher = driver_named(second)
             tool = self._known_toolchain(finisher)
             stages.append(Stage(finisher, tool, finisher.plan(request, target, tool)))
-        key = request_key(_runs(stages), self._digests, partial(self._components, request))
+        key = request_key(_runs(stages), self._digests, _Again(self, request))
         tools = self._teams.get((driver, second))
         if tools is None:
             tools = self._teams[driver, second] = tuple(stage.toolchain for stage in stages)
         action = stages[0].action
-        return Plan(stages, target, Booking(key, action.uncacheable, action.depfile is not None, target, tools))
-
-    def _components(self, request: CompileRequest) -> Sequence[Component]:
-        return components(_runs(self.plan(request).stages), self._digests)
+        booking = Booking(key, action.uncacheable, action.depfile is not None, target, tools)
+        return Plan(stages, target, booking, self._digests)
 
     def _known_toolchain(self, driver: Driver) -> Toolchain:
         known = self._toolchains.get(driver)
@@ -214,6 +235,21 @@ class Planner:
         if isinstance(known, str):
             raise RequestError(known)
         return known
+
+
+class _Again:
+    """Makes the components of a request's key again. One object, where a partial of a method would be four: that
+    counts when a hundred thousand of them wait."""
+
+    __slots__ = ("_planner", "_request")
+
+    def __init__(self, planner: Planner, request: CompileRequest) -> None:
+        self._planner = planner
+        self._request = request
+
+    def __call__(self) -> Sequence[Component]:
+        plan = self._planner.plan(self._request)
+        return components(_runs(plan.stages), plan.digests)
 
 
 def _runs(stages: Sequence[Stage]) -> list[tuple[Action, Toolchain]]:

@@ -27,7 +27,7 @@ from teeny_async.pipeline.batch import Batch
 from teeny_async.pipeline.closures import Closures
 from teeny_async.pipeline.costs import Learned
 from teeny_async.pipeline.explaining import Explainer, Explanation
-from teeny_async.pipeline.inflight import Flight, Passenger
+from teeny_async.pipeline.inflight import Flight, Lounge, Passenger
 from teeny_async.pipeline.keeping import Keeper
 from teeny_async.pipeline.planning import Booking, Plan, Planner, Unlearned
 from teeny_async.pipeline.rules import Rules
@@ -143,8 +143,27 @@ class Session:
 
     async def compile_result(self, request: CompileRequest) -> CompileResult:
         """As `compile`, with the failure as a value."""
-        [result] = await self.compile_many([request])
-        return result
+        lounge = self._lounge(request)
+        if lounge is None:
+            [result] = await self.compile_many([request])
+            return result
+        with lounge:
+            await lounge.landing.wait()
+        if lounge.flight.bug is not None:
+            raise RuntimeError("teeny_async: internal error; please report it") from lounge.flight.bug
+        return self.result(request, lounge.flight, lounge.take_first())
+
+    def _lounge(self, request: CompileRequest) -> Lounge | None:
+        """Where to wait when this very object is under way; then it need not be planned or keyed again."""
+        flight = self._tower.flights.of(request)
+        if flight is None or flight.reading_since is not None:
+            return None
+        lounge = flight.lounge
+        if lounge is None:
+            lounge = flight.lounge = Lounge(flight, self.leave)
+            flight.board(lounge, None)
+        lounge.call = flight.call = self.new_call()
+        return lounge
 
     async def compile_many(self, requests: Iterable[CompileRequest], *, fail_fast: bool = False) -> list[CompileResult]:
         """Results in the order of the requests; failures are values.
@@ -230,7 +249,7 @@ class Session:
         check_request(request)
         try:
             try:
-                booking = self._planner.plan(request).booking
+                booking = self._planner.book(request)
             except Unlearned:
                 booking = (await self._prepare(request)).booking
         except ToolNotFound as error:

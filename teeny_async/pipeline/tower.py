@@ -111,11 +111,12 @@ class Tower:
         if after is None:
             self._set_out(flight)
         else:
-            after.followers.append(flight)
+            after.follow(flight)
 
     def _set_out(self, flight: Flight) -> None:
         self._lookups.append(flight)
-        self._lookups_wanted.set()
+        if len(self._lookups) == 1:
+            self._lookups_wanted.set()
 
     async def _serve_lookups(self) -> None:
         """Look up what has gathered while the last look-up was under way: many keys, one hop."""
@@ -247,7 +248,7 @@ class Tower:
 
     async def _flown(self, flight: Flight, ticket: Ticket) -> Artifact | Failure:
         try:
-            plan = await self._planner.prepare(flight.request)
+            plan = await self._planner.take(flight.request)
         except (ToolNotFound, RequestError) as error:  # it was there, and took the request, when it was booked
             return Failure(kind=FailureKind.TOOL_MISSING, message=str(error))
         trip = Trip(flight, plan)
@@ -277,7 +278,7 @@ class Tower:
 
     def _send_followers(self, flight: Flight) -> None:
         """Those who came too late to see the files that this flight saw now look for themselves."""
-        followers, flight.followers = flight.followers, []
+        followers, flight.followers = flight.followers, ()
         for follower in followers:
             if follower.abandoned:
                 self._send_followers(follower)

@@ -19,13 +19,11 @@ from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import render
 from teeny_async.target import Target
-from teeny_async.toolchains import diagnostics
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
 from teeny_async.toolchains.c_flags import define_args, reading, refuse_ours
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
 from teeny_async.toolchains.ptxas import with_metrics
-from teeny_async.toolchains.verdict import judge
 
 _PARTS = (
     *("bin/nvcc", "bin/ptxas", "bin/cudafe++", "bin/fatbinary", "bin/nvcc.profile"),
@@ -138,6 +136,10 @@ class Nvcc(Driver):
         )
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
+        # Nothing is judged where all is cached, and their patterns take longer to compile than such a run has.
+        from teeny_async.toolchains import diagnostics
+        from teeny_async.toolchains.verdict import judge
+
         verdict = judge(action, exit, tool=self.name, parse=diagnostics.nvcc_text, check=check)
         return verdict if "ptx" in action.outputs else with_metrics(verdict, exit)
 

@@ -17,11 +17,9 @@ from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.target import Target
-from teeny_async.toolchains import diagnostics
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, neutral_env
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.ptxas_info import metrics
-from teeny_async.toolchains.verdict import judge
 
 _TARGET = re.compile(rb"^\s*\.target\s+(\w+)", re.MULTILINE)
 _ARCH_OF_PTX = "-arch=<.target>"
@@ -76,6 +74,10 @@ class Ptxas(Driver):
         return replace(action, argv=tuple(f"-arch={arch}" if arg == _ARCH_OF_PTX else arg for arg in action.argv))
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
+        # Nothing is judged where all is cached, and their patterns take longer to compile than such a run has.
+        from teeny_async.toolchains import diagnostics
+        from teeny_async.toolchains.verdict import judge
+
         verdict = judge(action, exit, tool=self.name, parse=diagnostics.ptxas_text, check=check)
         return with_metrics(verdict, exit)
 

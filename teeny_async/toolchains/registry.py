@@ -2,31 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import cast
 
 from teeny_async.errors import RequestError
 from teeny_async.target import nearest
 from teeny_async.toolchains.base import Driver
-from teeny_async.toolchains.cc import Cc
-from teeny_async.toolchains.lld import Lld
-from teeny_async.toolchains.nvcc import Nvcc
-from teeny_async.toolchains.ptxas import Ptxas
-from teeny_async.toolchains.rustc import Rustc
-from teeny_async.toolchains.teenyc import Teenyc
-from teeny_async.toolchains.zig import Zig
-from teeny_async.toolchains.zig_lang import ZigLang
 
-_ALL: Sequence[Driver] = (Teenyc(), Rustc(), Zig(), ZigLang(), Nvcc(), Cc(), Ptxas(), Lld())
-DRIVERS: Mapping[str, Driver] = {driver.name: driver for driver in _ALL}
+
+class _Drivers(Mapping[str, Driver]):
+    """Drivers by name, each made when it is first asked for: a sweep needs one of them, and a start is short."""
+
+    _CLASSES: Mapping[str, str] = {
+        "teenyc": "Teenyc",
+        "rustc": "Rustc",
+        "zig": "Zig",
+        "zig-lang": "ZigLang",
+        "nvcc": "Nvcc",
+        "cc": "Cc",
+        "ptxas": "Ptxas",
+        "lld": "Lld",
+    }
+
+    def __init__(self) -> None:
+        self._made: dict[str, Driver] = {}
+
+    def __getitem__(self, name: str) -> Driver:
+        if name not in self._made:
+            module = import_module(f"teeny_async.toolchains.{name.replace('-', '_')}")
+            made = getattr(module, self._CLASSES[name])()
+            # Another thread may have been faster: there is one of each.
+            return self._made.setdefault(name, cast("Driver", made))
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._CLASSES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._CLASSES)
+
+    def __len__(self) -> int:
+        return len(self._CLASSES)
+
+
+DRIVERS: Mapping[str, Driver] = _Drivers()
 
 
 def driver_named(name: str, language: str | None = None) -> Driver:
-    """The driver of a toolchain, for kernels of a language. Raises RequestError, with the nearest names, for an unknown one."""
-    try:
-        return DRIVERS[_ALIASES.get((name, language), name)]
-    except KeyError:
-        close = nearest(name, DRIVERS) or sorted(DRIVERS)
-        raise RequestError(f"unknown toolchain {name!r}; did you mean {', '.join(close)}?") from None
+    """The driver of a toolchain, for kernels of a language.
+
+    Raises RequestError, with the nearest names, for an unknown one.
+    """
+    name = _ALIASES.get((name, language), name)
+    if name in DRIVERS:
+        return DRIVERS[name]
+    close = nearest(name, DRIVERS) or sorted(DRIVERS)
+    raise RequestError(f"unknown toolchain {name!r}; did you mean {', '.join(close)}?")
 
 
 def candidates(language: str) -> list[Driver]:

@@ -19,12 +19,11 @@ from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import files_read, render, unlisted
 from teeny_async.target import Target, host_triple
-from teeny_async.toolchains import amd_info, diagnostics, rustup
+from teeny_async.toolchains import amd_info, rustup
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.finishing import can_link, finisher, first_output
 from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
-from teeny_async.toolchains.verdict import judge
 
 _OURS = re.compile(
     r"""(?:^|\s)(?P<flag> -o | -[OVh]\b
@@ -115,6 +114,10 @@ class Rustc(Driver):
         return first_output(request.emit or allowed[0])
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
+        # Nothing is judged where all is cached, and their patterns take longer to compile than such a run has.
+        from teeny_async.toolchains import diagnostics
+        from teeny_async.toolchains.verdict import judge
+
         verdict = judge(action, exit, tool=self.name, parse=diagnostics.rustc_json, check=check)
         return amd_info.with_metrics(verdict, action)
 

@@ -23,10 +23,9 @@ from teeny_async.prelude import effective_prelude, read_prelude
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import files_read, render
 from teeny_async.target import NVIDIA_TRIPLE, Target
-from teeny_async.toolchains import diagnostics, rustup
+from teeny_async.toolchains import rustup
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
 from teeny_async.toolchains.expect import check, expectations
-from teeny_async.toolchains.verdict import judge
 
 CPUS = frozenset({"sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_120"})
 LOG_LEVELS = ("error", "warn", "info", "debug", "trace")
@@ -128,6 +127,10 @@ class Teenyc(Driver):
             raise RequestError(f"teenyc compiles for {NVIDIA_TRIPLE} only, not {target.triple}")
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
+        # Nothing is judged where all is cached, and their patterns take longer to compile than such a run has.
+        from teeny_async.toolchains import diagnostics
+        from teeny_async.toolchains.verdict import judge
+
         verdict = judge(action, exit, tool=self.name, parse=diagnostics.rustc_text, check=check)
         level = action.neutral.get("RUSTC_LOG", "").rpartition("=")[2]
         if level and isinstance(verdict, Artifact):

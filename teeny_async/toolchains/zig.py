@@ -10,6 +10,7 @@ output depend on something that no key holds; `--cuda-path` points nowhere for t
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from teeny_async.action import Action, Input
@@ -20,13 +21,12 @@ from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import render
 from teeny_async.target import Target, host_triple
 from teeny_async.target_names import PTX_MINIMUM
-from teeny_async.toolchains import amd_info, clang, diagnostics
+from teeny_async.toolchains import amd_info, clang
 from teeny_async.toolchains.base import Driver, Host, Toolchain, check_emit, neutral_env
 from teeny_async.toolchains.c_flags import define_args, reading, refuse_ours
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.finishing import can_link, finisher, first_output
 from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
-from teeny_async.toolchains.verdict import judge
 from teeny_async.toolchains.zig_find import find_zig
 
 DEFAULT_PTX_VERSION = 88
@@ -66,7 +66,7 @@ class Zig(Driver):
         refuse_ours(self, request.flags)
         rendered = render(request)
         source, output = "kernel" + _SUFFIX[kernel.language], "kernel" + _OUTPUT_SUFFIX[emit]
-        read = reading(kernel, rendered, request.flags, [str(Path(toolchain.path).parent / "lib" / "include")])
+        read = reading(kernel, rendered, request.flags, _headers(toolchain.path))
         argv = [
             "zig",
             "clang",
@@ -122,6 +122,10 @@ class Zig(Driver):
         return args + clang.feature_args(target)
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
+        # Nothing is judged where all is cached, and their patterns take longer to compile than such a run has.
+        from teeny_async.toolchains import diagnostics
+        from teeny_async.toolchains.verdict import judge
+
         numbers = amd_info.metrics if amd_info.FLAG in action.argv else None
         return judge(action, exit, tool=self.name, parse=diagnostics.clang_text, check=check, metrics=numbers)
 
@@ -142,6 +146,12 @@ def _mode(request: CompileRequest, output: str) -> list[str]:
         # For HIP, -c would also link, by a program `lld` that the wheel does not have.
         return ["-S", "-Xclang", "-emit-obj"]
     return ["-fPIC", "-c"] if request.emit == "shared" else ["-c"]
+
+
+@functools.lru_cache(maxsize=8)
+def _headers(path: str) -> tuple[str]:
+    """The folders of the headers that belong to a zig."""
+    return (str(Path(path).parent / "lib" / "include"),)
 
 
 def _ptx_version(target: Target) -> int:

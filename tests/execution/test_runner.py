@@ -167,7 +167,7 @@ def _executable(path: str) -> Action:
 
 
 async def test_scratch_that_resists_is_removed(runner: LocalRunner, tmp_path: Path) -> None:
-    script = "mkdir -p d/e && touch d/e/f && chmod 0 d/e && mkdir tmp/x && touch tmp/x/y && ln -s / link"
+    script = "mkdir -p d/e && touch d/e/f && chmod 0 d/e && mkdir $TMPDIR/x && touch $TMPDIR/x/y && ln -s / link"
     assert (await runner.run(sh(script), {}, LIMITS)).code == 0
     assert [path.name for path in tmp_path.glob("teeny-async-*/*/*")] == ["lock"]
 

@@ -8,6 +8,7 @@ import pickle
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,7 @@ class Second(Shell):
         )
 
     def chain(self, action: Action, outputs: Mapping[str, bytes]) -> Action:
-        import dataclasses
-
-        return dataclasses.replace(action, argv=(*action.argv[:-1], str(len(outputs["object"]))))
+        return replace(action, argv=(*action.argv[:-1], str(len(outputs["object"]))))
 
     async def find(self, host: Host) -> Toolchain:
         return Toolchain(name=self.name, path="/bin/sh", version="second 2", fingerprint="second")
@@ -129,7 +128,7 @@ class TwoStages(Planner):
         tool = Toolchain(name="second", path="/bin/sh", version="second 2", fingerprint="second")
         stages = [*plan.stages, Stage(driver, tool, driver.plan(request, plan.target, tool))]
         booking = plan.booking._replace(toolchains=(*plan.booking.toolchains, tool))
-        return Plan(stages, plan.target, booking)
+        return replace(plan, stages=stages, booking=booking)
 
 
 async def test_a_failure_of_a_second_stage_runs_the_first_one_too(settings: Settings, tmp_path: Path) -> None:

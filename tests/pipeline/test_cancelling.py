@@ -123,7 +123,7 @@ async def test_closing_is_bounded_however_deaf_the_compilers_are(
     settings: Settings, scratch_dir: Path, no_leftovers: None
 ) -> None:
     """Their lives are far longer than the patience of the test."""
-    deaf = "trap '' TERM INT HUP; sleep 600 & sleep 600 & touch $HOME/../up; while :; do sleep 600; done"
+    deaf = "trap '' TERM INT HUP; sleep 600 & sleep 600 & touch up; while :; do sleep 600; done"
     results: list[object] = []
 
     async def ask() -> None:

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from teeny_async import Compiler, CompileResult, Kernel
+from teeny_async.result import Exit
 from teeny_async.testing import FakeRunner
 
 from .kit import Gate, request, session
@@ -109,3 +110,92 @@ async def test_only_who_wants_a_log_compiles_for_one() -> None:
         plain, logged = await compiler.compile_many([request(), request(log_level="info")])
     assert plain.key == logged.key
     assert len(runner.actions) == 2
+
+
+async def test_calls_for_the_same_object_share_a_compile_and_all_are_told() -> None:
+    gate = Gate()
+    runner = FakeRunner(gate)
+    same = request()
+    results: list[CompileResult] = []
+
+    async def ask(compiler: Compiler) -> None:
+        results.append(await compiler.compile_result(same))
+
+    async with session(runner) as compiler:
+        async with anyio.create_task_group() as callers:
+            callers.start_soon(ask, compiler)
+            await gate.entered.wait()
+            for _ in range(50):
+                callers.start_soon(ask, compiler)
+            await anyio.wait_all_tasks_blocked()
+            gate.opened.set()
+        stats = compiler.stats
+        assert (await compiler.compile_result(same)).source == "cached"
+    assert len(runner.actions) == 1
+    assert sorted(result.source for result in results) == ["coalesced"] * 50 + ["compiled"]
+    assert (stats.requests, stats.coalesced) == (51, 50)
+
+
+@pytest.mark.parametrize("leaver", ["first", "joined"])
+async def test_who_leaves_takes_nothing_from_who_asked_for_the_same_object(leaver: str) -> None:
+    gate = Gate()
+    runner = FakeRunner(gate)
+    same = request()
+    results: list[CompileResult] = []
+
+    async def ask(compiler: Compiler) -> None:
+        results.append(await compiler.compile_result(same))
+
+    async with session(runner) as compiler, anyio.create_task_group() as others:
+        async with anyio.create_task_group() as leaving:
+            first, joined = (leaving, others) if leaver == "first" else (others, leaving)
+            first.start_soon(ask, compiler)
+            await gate.entered.wait()
+            joined.start_soon(ask, compiler)
+            await anyio.wait_all_tasks_blocked()
+            leaving.cancel_scope.cancel()
+        others.start_soon(ask, compiler)  # after the others have left
+        await anyio.wait_all_tasks_blocked()
+        gate.opened.set()
+    assert sorted(result.source for result in results) == ["coalesced", "compiled"]
+    assert (len(runner.actions), gate.cancelled) == (1, 0)
+
+
+async def test_the_last_to_wait_for_an_object_cancels_it_and_the_next_begins_anew() -> None:
+    gate = Gate()
+    runner = FakeRunner(gate)
+    same = request()
+    async with session(runner) as compiler:
+        async with anyio.create_task_group() as callers:
+            callers.start_soon(compiler.compile_result, same)
+            await gate.entered.wait()
+            for _ in range(3):
+                callers.start_soon(compiler.compile_result, same)
+            await anyio.wait_all_tasks_blocked()
+            callers.cancel_scope.cancel()
+        gate.opened.set()
+        assert (await compiler.compile_result(same)).source == "compiled"
+    assert (len(runner.actions), gate.cancelled) == (2, 1)
+
+
+async def test_a_failure_of_ours_reaches_all_who_wait_for_an_object() -> None:
+    opened = anyio.Event()
+    errors: list[RuntimeError] = []
+
+    async def broken(action: object) -> Exit:
+        await opened.wait()
+        raise ZeroDivisionError
+
+    same = request()
+
+    async def ask(compiler: Compiler) -> None:
+        with pytest.raises(RuntimeError) as caught:
+            await compiler.compile_result(same)
+        errors.append(caught.value)
+
+    async with session(FakeRunner(broken)) as compiler, anyio.create_task_group() as callers:
+        for _ in range(3):
+            callers.start_soon(ask, compiler)
+        await anyio.wait_all_tasks_blocked()
+        opened.set()
+    assert [type(error.__cause__) for error in errors] == [ZeroDivisionError] * 3

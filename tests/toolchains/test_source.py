@@ -8,7 +8,7 @@ import pytest
 
 from teeny_async import CompileRequest, Kernel, RequestError
 from teeny_async.lexing import segments
-from teeny_async.source import files_read, render
+from teeny_async.source import files_read, render, unlisted
 
 
 def request(
@@ -300,3 +300,20 @@ def test_other_languages() -> None:
 def test_every_part_is_looked_at_and_named() -> None:
     assert files_read("rust", "", "fn f() {}", "mod  x ;") == "mod x ;"
     assert files_read("c", "#  include <a.h>\n", "int x;") == "# include"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ('asm!(".incbin \\"a\\"")',),
+        ('asm!(concat!(".", "incbin \\"a\\""))',),
+        ("macro_rules! m { ($($p:literal),*) => { asm!(concat!($($p),*)) } }", 'm!(".", "include \\"a\\"");'),
+    ],
+)
+def test_assembly_that_reads_files_is_seen_in_whatever_pieces(parts: tuple[str, ...]) -> None:
+    assert unlisted("rust", *parts)
+    assert unlisted("c", *parts)
+
+
+def test_a_word_like_it_is_no_assembly_that_reads_files() -> None:
+    assert unlisted("rust", "// .incbin and concat!", 'let a = ".increment"; fn include() {}') is None

@@ -15,13 +15,13 @@ def lay_out(job: Job, inputs: list[bytes], mirror: bytes) -> None:
     """
     os.mkdir(job.folder, 0o700)
     os.chdir(job.folder)
-    os.mkdir(b"tmp", 0o700)
     for name, data in zip(inputs[::2], inputs[1::2], strict=True):
         if b"/" in name:
             os.makedirs(os.path.dirname(name), 0o700, exist_ok=True)
         job.written.append(name)
         write_file(name, data)
     if mirror:
+        os.mkdir(b"tmp", 0o700)  # HOME: elsewhere that is the folder itself, here it would have the mirrored settings
         for name in os.listdir(mirror):
             if name != b"tmp" and name not in job.written:
                 os.symlink(os.path.join(mirror, name), name)
@@ -37,7 +37,6 @@ def remove(job: Job, root: bytes) -> None:
                 os.unlink(name)
             except FileNotFoundError:
                 pass
-        os.rmdir(b"tmp")
         os.chdir(root)
         os.rmdir(job.folder)
     except OSError:

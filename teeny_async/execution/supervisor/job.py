@@ -8,7 +8,8 @@ import signal
 from .wire import Limits
 
 READ_SIZE = 1 << 16
-"""Bytes of one read from a pipe, and of the largest output that is copied instead of sent from its file."""
+"""Bytes of one read from a pipe or a socket, and of the largest output that is copied instead of sent from its
+file. A larger buffer is mapped and unmapped each time."""
 
 
 class Capture:
@@ -21,6 +22,7 @@ class Capture:
         self._head = bytearray()
         self._tail = bytearray()
         self.dropped = 0
+        self._ended = False
 
     def read(self) -> bool:
         """Take what is there, a megabyte at most; False when the stream has ended."""
@@ -30,6 +32,7 @@ class Capture:
             except BlockingIOError:
                 return True
             if not data:
+                self._ended = True
                 return False
             self._keep(data)
         return True
@@ -47,7 +50,8 @@ class Capture:
 
     def close(self) -> bytes:
         """Take the rest, close, and give all that was kept."""
-        self.read()
+        if not self._ended:
+            self.read()
         os.close(self.fd)
         surplus = max(0, len(self._tail) - self._tail_cap)
         self.dropped += surplus

@@ -13,16 +13,16 @@ import signal
 import time
 
 from .folder import lay_out, remove
-from .job import Capture, Job
+from .job import READ_SIZE, Capture, Job
 from .outbox import Outbox
 from .system import (
-    DEFAULT_SIGNALS,
     MAX_RSS_UNIT,
+    SIGNALS,
+    KillFirst,
     children,
     group_of,
     has_tmp_below,
     limit_cpu,
-    prefer_to_kill,
     remove_tree,
 )
 from .watch import FIRST_LOOK, look_at
@@ -57,6 +57,7 @@ class Supervisor:
         self._poll = select.poll()
         self._poll.register(sock_fd, select.POLLIN)
         self._wake = self._watch_children()
+        self._kill_first = KillFirst()
         self._closing = False
         self._strays_seen = False
 
@@ -102,7 +103,7 @@ class Supervisor:
 
     def _receive(self) -> None:
         try:
-            data = self._sock.recv(1 << 18)
+            data = self._sock.recv(READ_SIZE)
         except InterruptedError:
             return
         except OSError:
@@ -148,9 +149,10 @@ class Supervisor:
                 os.set_blocking(reader, False)
                 job.captures.append(Capture(reader, job.limits.capture))
                 actions.append((os.POSIX_SPAWN_DUP2, writer, number))  # type: ignore[arg-type]
-            job.pid = os.posix_spawn(
-                executable, argv, variables, file_actions=actions, setsid=True, setsigmask=(), setsigdef=DEFAULT_SIGNALS
-            )
+            with self._kill_first:
+                job.pid = os.posix_spawn(
+                    executable, argv, variables, file_actions=actions, setsid=True, setsigmask=(), setsigdef=SIGNALS
+                )
         except OSError:
             for capture in job.captures:
                 os.close(capture.fd)
@@ -164,7 +166,6 @@ class Supervisor:
         job.look_at = job.started + FIRST_LOOK
         if job.limits.cpu:
             limit_cpu(job.pid, job.limits.cpu)
-        prefer_to_kill(job.pid)
         self._jobs[job.pid] = job
         self._by_id[job.id] = job
         for capture in job.captures:

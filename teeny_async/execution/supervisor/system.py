@@ -105,12 +105,13 @@ def kill_below(root: bytes) -> None:
 
 
 def has_tmp_below(pid: int, folder: bytes) -> bool:
-    """Whether a process was given a TMPDIR below a folder; where that cannot be seen, it was not."""
+    """Whether a process was given a folder, or one below it, as TMPDIR; where that cannot be seen, it was not."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as environ:
-            return b"\0TMPDIR=" + folder + b"/" in b"\0" + environ.read()
+            variables = b"\0" + environ.read() + b"\0"
     except OSError:
         return False
+    return any(b"\0TMPDIR=" + folder + end in variables for end in (b"/", b"\0"))
 
 
 def group_of(pid: int) -> int:
@@ -121,12 +122,21 @@ def group_of(pid: int) -> int:
 
 
 def children() -> list[int]:
-    """Our children, zombies included, where the system lists them."""
+    """Our children, zombies included, where the system lists them. It is asked at each job's end: the file stays
+    open."""
+    me = os.getpid()
+    listed = b""
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as listing:
-            return [int(word) for word in listing.read().split()]
+        if me not in _listings:
+            _listings[me] = os.open(f"/proc/self/task/{me}/children", os.O_RDONLY)
+        while more := os.pread(_listings[me], 1 << 12, len(listed)):
+            listed += more
     except OSError:
         return []
+    return [int(word) for word in listed.split()]
+
+
+_listings: dict[int, int] = {}
 
 
 def limit_cpu(pid: int, seconds: float) -> None:
@@ -144,18 +154,33 @@ def limit_cpu(pid: int, seconds: float) -> None:
             pass
 
 
-def prefer_to_kill(pid: int) -> None:
-    """When memory runs out, let the kernel kill this process before the session's (Linux)."""
-    try:
-        fd = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY)
-    except OSError:
-        return
-    try:
-        os.write(fd, b"%d" % KILL_FIRST)
-    except OSError:  # it has ended, or was made unkillable
-        pass
-    finally:
-        os.close(fd)
+class KillFirst:
+    """While one is entered, a process is born so that the kernel kills it before the session's when memory runs
+    out (Linux). The score is inherited: ours is that of a child for a moment, which is cheaper than to look up the
+    child's."""
+
+    def __init__(self) -> None:
+        self._fd = -1
+        try:
+            self._fd = os.open("/proc/self/oom_score_adj", os.O_RDWR)
+            self._own = os.pread(self._fd, 16, 0).strip()
+            if int(self._own) >= KILL_FIRST:
+                self._fd = -1
+        except (OSError, ValueError):
+            self._fd = -1
+
+    def __enter__(self) -> None:
+        self._set(b"%d" % KILL_FIRST)
+
+    def __exit__(self, *_: object) -> None:
+        self._set(self._own)
+
+    def _set(self, score: bytes) -> None:
+        if self._fd >= 0:
+            try:
+                os.pwrite(self._fd, score, 0)
+            except OSError:  # we were made unkillable, or may not
+                self._fd = -1
 
 
 def reset_peak_memory() -> None:
@@ -191,4 +216,4 @@ KILL_FIRST = 500
 """Of 1000: as if a compiler held half of the machine's memory more than it does."""
 MAX_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes in a unit of ru_maxrss."""
-DEFAULT_SIGNALS = [getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ", "SIGINT", "SIGHUP", "SIGTERM")]
+SIGNALS = [getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ", "SIGINT", "SIGHUP", "SIGTERM")]

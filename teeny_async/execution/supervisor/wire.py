@@ -87,6 +87,7 @@ def encode_facts(facts: Facts) -> bytes:
 
 
 def decode_facts(text: bytes) -> Facts:
-    words = text.decode().split(" ")
-    kinds = (int, str, int, int, int, int, int, float, float, float, int, int, str)
-    return Facts(*(kind(word) for kind, word in zip(kinds, words, strict=True)))
+    return Facts(*[kind(word) for kind, word in zip(_KINDS, text.decode().split(" "), strict=True)])
+
+
+_KINDS = (int, str, int, int, int, int, int, float, float, float, int, int, str)
