@@ -16,6 +16,7 @@ from teeny_async.api import Compiler
 from teeny_async.caching import own_store
 from teeny_async.errors import CacheError, RequestError
 from teeny_async.execution.machine import available_cpus, available_memory, cgroup_cpu_quota, cgroup_memory_limit
+from teeny_async.pipeline.asking import PORTABLE_NOTES as ASKED_NOTES
 from teeny_async.settings import Settings
 from teeny_async.store.base import Store
 from teeny_async.store.disk import DiskStore
@@ -24,8 +25,9 @@ from teeny_async.toolchains.base import Driver, ToolNotFound
 from teeny_async.toolchains.registry import DRIVERS
 
 _ABSENT = {"entries": 0, "bytes": 0, "size_limit": None, "count_limit": None, "trouble": None, "groups": ()}
-_PORTABLE_NOTES = ("closure:",)
-"""Notes that hold on every machine: which files a compile read. A memoised fingerprint does not."""
+_PORTABLE_NOTES = ("closure:", *ASKED_NOTES)
+"""Notes that hold on every machine: which files a compile read, what teenyc's artifacts were asked for under. A
+memoised fingerprint does not."""
 
 
 def cache_state(folder: Path) -> dict[str, Any]:

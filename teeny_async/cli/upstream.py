@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-_FILE = click.Path(path_type=Path)
+from teeny_async.cli.options import NamedPath
+
+_FILE = NamedPath()
 _FOLDER = click.option(
     "--cache-dir",
     type=_FILE,

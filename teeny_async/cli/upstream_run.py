@@ -57,6 +57,8 @@ def _export_lines(report: ExportReport, folder: Path) -> Iterable[str]:
         yield f"{stem}: a program held its lock all the time"
     for name, why in report.unnamed:
         yield f"kernel {name!r}: {why}"
+    for message in report.trouble:
+        yield f"our cache: {message}"
 
 
 def run_import(*, cache_dir: Path, out: Path | None, prelude: Sequence[Path], ids: Sequence[str], as_json: bool) -> int:
@@ -76,7 +78,7 @@ def run_import(*, cache_dir: Path, out: Path | None, prelude: Sequence[Path], id
         click.echo(f"{stem}.rs: {why}", err=True)
     whole = sum(not one.kernel.prelude for one in found)
     if preludes and whole:
-        click.echo(f"{plural(whole, 'kernel')} with no such prelude: sweep them without one", err=True)
+        click.echo(f"{plural(whole, 'kernel')} with no such prelude: sweep them with --prelude ''", err=True)
     return 0
 
 

@@ -23,6 +23,8 @@ ASKED_NOTE = "asked-1:"
 PRELUDE_NOTE = "prelude:"
 PORTABLE_NOTES = (ASKED_NOTE, PRELUDE_NOTE)
 """Beginnings of the notes that hold on every machine, and belong into an archive."""
+NAMELESS = ""
+"""The id of a kernel that nobody asks for by a name, as when a folder is verified: it leaves no trace here."""
 _REMEMBERED = 65_536
 """Pairs that need not be looked at again; a session that sees more starts over."""
 
@@ -82,9 +84,16 @@ def read_asked(text: str | None) -> set[Pair]:
     """The pairs of a note; none for one that cannot be read."""
     try:
         pairs = json.loads(text or "[]")
-        return {(str(name), None if ident is None else str(ident)) for name, ident in pairs}
-    except (ValueError, TypeError):
+    except ValueError:
         return set()
+    return {tuple(pair) for pair in pairs if _is_pair(pair)} if isinstance(pairs, list) else set()
+
+
+def _is_pair(pair: object) -> bool:
+    match pair:
+        case [str(), str() | None]:
+            return True
+    return False
 
 
 class Asked:
@@ -104,7 +113,7 @@ class Asked:
     def asked(self, request: CompileRequest, flight: Flight) -> None:
         """Someone who asked so was served by the flight."""
         kept = flight.kept
-        if kept is None:
+        if kept is None or request.kernel.id == NAMELESS:
             return
         pair = (request.kernel.name, request.kernel.id)
         if (kept.digest, pair) in self._seen:
@@ -124,7 +133,7 @@ class Asked:
     def replaced(self, entry: Entry | None, by: Kept) -> None:
         """An entry is about to be replaced; it must not take its first pair with it."""
         before = None if entry is None else read_facts(entry.info)
-        if before is not None and before != read_facts(by.info):
+        if before is not None and before != read_facts(by.info) and before.first[1] != NAMELESS:
             self._new.setdefault(by.digest, set()).add(before.first)
 
     async def note(self, store: Store) -> None:

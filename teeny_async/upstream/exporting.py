@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from functools import partial
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ class ExportReport:
     older: artifacts that a newer one of the same name, id and target took the place of.
     without_source: stems whose prelude the store has forgotten: they have no `.rs`.
     unnamed: (kernel name, why it cannot be part of a file name).
+    trouble: what the store complained about: some of what it had may be missing.
     """
 
     written: Sequence[str] = ()
@@ -43,11 +45,12 @@ class ExportReport:
     older: int = 0
     without_source: Sequence[str] = ()
     unnamed: Sequence[tuple[str, str]] = ()
+    trouble: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
         """Whether a program finds all that it could."""
-        return not (self.different or self.busy or self.unnamed)
+        return not (self.different or self.busy or self.unnamed or self.trouble)
 
 
 class _Newest(NamedTuple):
@@ -67,15 +70,15 @@ async def export(
     Raises CacheError for a store that cannot be opened and a folder that cannot be written to.
     """
     exporting = _Export(store, UpstreamFolder(folder), replace)
-    faults: list[str] = []
-    await store.open(lambda operation, message: faults.append(message))
+    trouble: list[str] = []
+    await store.open(lambda operation, message: trouble.append(message))
     try:
         await exporting.run(patience)
     except OSError as error:
         raise CacheError(f"cannot write into {exporting.folder.path}: {error.strerror or error}") from error
     finally:
         await store.aclose()
-    return exporting.report()
+    return replace_fields(exporting.report(), trouble=tuple(trouble))
 
 
 class _Export:

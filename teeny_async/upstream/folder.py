@@ -77,10 +77,11 @@ class UpstreamFolder:
             there = self.read(stem, OBJECT)
             if there is not None and there != files[OBJECT] and not replace:
                 return "different"
-            wrote = False
-            for suffix in (SOURCE, MLIR, OBJECT):
-                wrote |= self._put(stem, suffix, files.get(suffix), replace=replace)
-            return "written" if wrote else "same"
+            wrote = [self._put(stem, suffix, files.get(suffix)) for suffix in (SOURCE, MLIR, OBJECT)]
+            if there is not None and there != files[OBJECT]:
+                for suffix in {SOURCE, MLIR} - set(files):  # they belonged to what was replaced
+                    (self.path / (stem + suffix)).unlink(missing_ok=True)
+            return "written" if any(wrote) else "same"
 
     @contextlib.contextmanager
     def _locked(self, stem: str) -> Iterator[bool]:
@@ -96,18 +97,11 @@ class UpstreamFolder:
         finally:
             os.close(lock)
 
-    def _put(self, stem: str, suffix: str, data: bytes | None, *, replace: bool) -> bool:
-        """Put one file there, if that takes anything; whether it did. None: there is to be no such file."""
-        there = self.read(stem, suffix)
-        if there == data:
+    def _put(self, stem: str, suffix: str, data: bytes | None) -> bool:
+        """Write one file, if there is one to be written and it is not there; whether that was so."""
+        if data is None or self.read(stem, suffix) == data:
             return False
-        path = self.path / (stem + suffix)
-        if data is None:
-            # Not ours to remove, unless it belongs to what was replaced.
-            if replace:
-                path.unlink(missing_ok=True)
-            return replace
-        self._write(stem, path, data)
+        self._write(stem, self.path / (stem + suffix), data)
         return True
 
     def _write(self, stem: str, path: Path, data: bytes) -> None:

@@ -87,15 +87,19 @@ def split_stem(stem: str) -> tuple[str, str] | None:
     return None if match is None else (match["name"], match["hash"])
 
 
-def find_origin(hash: str, ids: Iterable[str]) -> Origin | None:
-    """What a hash was made of, if the id is one of these."""
-    return next((origin for ident in ids for origin in _origins(ident) if file_hash(origin) == hash), None)
+def find_origin(hash: str, ids: Iterable[str], header: Header | None = None) -> Origin | None:
+    """What a hash was made of, if the id is one of these. Every target is tried, about 1,300 for an id; or, with the
+    header of what lies under it, only the six that it can be for."""
+    return next((origin for ident in ids for origin in _origins(ident, header) if file_hash(origin) == hash), None)
 
 
-def _origins(ident: str) -> Iterator[Origin]:
-    cpus = sorted(CPUS)
-    for cpu in (None, *cpus, *(f"{cpu}a" for cpu in cpus)):
-        for version in (None, *PTX_VERSIONS):
+def _origins(ident: str, header: Header | None) -> Iterator[Origin]:
+    if header is None:
+        cpus, versions = [*sorted(CPUS), *(f"{cpu}a" for cpu in sorted(CPUS))], PTX_VERSIONS
+    else:
+        cpus, versions = [header.cpu, header.cpu.removesuffix("a")], range(header.ptx_version, header.ptx_version + 1)
+    for cpu in (None, *cpus):
+        for version in (None, *versions):
             yield Origin(ident, cpu, version)
 
 

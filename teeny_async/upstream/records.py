@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from teeny_async.pipeline.asking import ASKED_NOTE, PRELUDE_NOTE, TOOL, Pair, read_asked, read_facts
+from teeny_async.pipeline.asking import ASKED_NOTE, NAMELESS, PRELUDE_NOTE, TOOL, Pair, read_asked, read_facts
 from teeny_async.result import Artifact
 from teeny_async.store.base import Entry, Store
 from teeny_async.store.disk import DiskStore
@@ -30,10 +30,13 @@ class Record:
     created: float
     fingerprint: str
 
+    def origin(self, pair: Pair) -> Origin:
+        """What the hash in its files' names is made of, for one who asks so."""
+        return Origin(kernel_id(pair[1], self.source), self.cpu, self.ptx_version)
+
     def stem(self, pair: Pair) -> str:
         """What its files are called for one who asks so. Raises ValueError."""
-        name, ident = pair
-        return stem(name, Origin(kernel_id(ident, self.source), self.cpu, self.ptx_version))
+        return stem(pair[0], self.origin(pair))
 
 
 async def records(store: DiskStore, *, all_pairs: bool = True) -> AsyncIterator[Record]:
@@ -42,7 +45,8 @@ async def records(store: DiskStore, *, all_pairs: bool = True) -> AsyncIterator[
         kept = read_facts(entry.info)
         if kept is not None and isinstance(entry.outcome, Artifact) and "ptx" in entry.outcome.outputs:
             asked = read_asked(await store.get_note(ASKED_NOTE + digest)) if all_pairs else set()
-            yield _record(digest, entry, entry.outcome, [kept.first, *sorted(asked - {kept.first}, key=str)])
+            pairs = [kept.first, *sorted(asked - {kept.first}, key=str)]
+            yield _record(digest, entry, entry.outcome, [pair for pair in pairs if pair[1] != NAMELESS])
 
 
 def _record(digest: str, entry: Entry, artifact: Artifact, pairs: Sequence[Pair]) -> Record:

@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import anyio
@@ -21,7 +21,8 @@ from teeny_async.errors import CacheError, RequestError
 from teeny_async.failures import FailureKind
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
-from teeny_async.pipeline.asking import TOOL
+from teeny_async.pipeline.asking import NAMELESS, TOOL
+from teeny_async.prelude import effective_prelude
 from teeny_async.result import CompileResult
 from teeny_async.settings import Settings
 from teeny_async.store.disk import DiskStore
@@ -33,6 +34,9 @@ from teeny_async.upstream.folder import UpstreamFolder
 from teeny_async.upstream.layout import (
     OBJECT,
     SOURCE,
+    Header,
+    Origin,
+    file_hash,
     find_origin,
     kernel_id,
     read_header,
@@ -46,7 +50,7 @@ from teeny_async.upstream.records import Preludes, records
 State = Literal["good", "stale", "unknown"]
 _AT_ONCE = 128
 """Files under scrutiny at a time; how many are compiled at a time is the session's business."""
-_DEFAULTS = ("TEENY_ASYNC_PRELUDE", "TEENYC_PTX_VERSION", "TEENYC_LOG_LEVEL")
+_DEFAULTS = ("TEENYC_PTX_VERSION", "TEENYC_LOG_LEVEL")
 """Variables that would be put in where the folder's files say that there was nothing."""
 
 
@@ -98,12 +102,18 @@ class _Case:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known from elsewhere: kernels as they are now, ids by name, preludes, and who made which PTX."""
+    """What is known from elsewhere.
+
+    kernels: as they are now, by name. ids: that names may be made of. stored_ids: those of the store, by name, of
+    which there may be many. origins: what the store says that stems were made of. makers: of PTX, by its digest.
+    """
 
     kernels: Mapping[str, Sequence[Kernel]]
-    ids: Mapping[str, set[str]]
-    preludes: set[str] = field(default_factory=set)
-    makers: Mapping[str, Sequence[Made]] = field(default_factory=FrozenMap)
+    ids: set[str]
+    preludes: set[str]
+    stored_ids: Mapping[str, set[str]]
+    origins: Mapping[str, Origin]
+    makers: Mapping[str, Sequence[Made]]
 
 
 async def verify(
@@ -133,11 +143,13 @@ async def verify(
     except OSError as error:
         raise CacheError(f"cannot read {place.path}: {error.strerror}") from error
     async with Compiler(store=store, settings=bare) as compiler:
-        known = await _gather(store, kernels, preludes, ids, {name for name, _ in map(_parted, stems)})
         try:
-            fingerprint, missing = (await compiler.toolchain(DRIVERS[TOOL])).fingerprint, None
+            toolchain = await compiler.toolchain(DRIVERS[TOOL])
+            fingerprint, defaults, missing = toolchain.fingerprint, toolchain.settings, None
         except (ToolNotFound, RequestError) as error:
-            fingerprint, missing = "", str(error)
+            fingerprint, defaults, missing = "", FrozenMap[str](), str(error)
+        given = [replace(kernel, prelude=effective_prelude(kernel.prelude, defaults)) for kernel in kernels]
+        known = await _gather(store, given, preludes, ids, {name for name, _ in map(_parted, stems)})
         verifying = _Verifying(compiler, known, fingerprint, missing)
         verdicts: dict[str, Verdict] = {}
         for start in range(0, len(stems), _AT_ONCE):
@@ -151,24 +163,25 @@ async def _gather(
     store: DiskStore, kernels: Iterable[Kernel], preludes: Iterable[str], ids: Iterable[str], names: set[str]
 ) -> _Known:
     by_name: defaultdict[str, list[Kernel]] = defaultdict(list)
-    every = set(ids)
-    known_ids: defaultdict[str, set[str]] = defaultdict(lambda: set(every))
     for kernel in kernels:
         by_name[kernel.name].append(kernel)
-        known_ids[kernel.name].add(kernel_id(kernel.id, kernel.source))
+    stored_ids: defaultdict[str, set[str]] = defaultdict(set)
+    origins: dict[str, Origin] = {}
     texts = {*preludes, *(kernel.prelude or "" for kernels in by_name.values() for kernel in kernels)}
     makers: defaultdict[str, list[Made]] = defaultdict(list)
     stored = Preludes(store)
     async for record in records(store):
         own = [pair for pair in record.pairs if pair[0] in names]
         if own:
-            for name, ident in own:
-                known_ids[name].add(kernel_id(ident, record.source))
+            for pair in own:
+                origin = record.origin(pair)
+                stored_ids[pair[0]].add(origin.id)
+                origins[f"{pair[0]}_{file_hash(origin)}"] = origin
             prelude = await stored.get(record.prelude)
             texts.add(prelude or "")
             text = None if prelude is None else prelude + record.source
             makers[hashlib.sha256(record.artifact["ptx"]).hexdigest()].append(Made(text, record.fingerprint))
-    return _Known(by_name, known_ids, texts, makers)
+    return _Known(by_name, set(ids), texts, stored_ids, origins, makers)
 
 
 class _Verifying:
@@ -202,14 +215,16 @@ class _Verifying:
         header = read_header(case.data)
         if header is None:
             return "it is no PTX"
-        ids, of_source = self._known.ids[case.name], set[str]()
+        given = self._known.kernels.get(case.name, ())
+        of_source: set[str] = set()
         if case.text is not None:
             prelude, source = split_source(case.text, self._known.preludes)
             of_source = {kernel_id(None, source), kernel_id(None, case.text)}
             case.kernel = Kernel(name=case.name, source=source, language="rust", prelude=prelude)
-        origin = find_origin(_parted(case.stem)[1], ids | of_source)
+        ids = self._known.ids | of_source | {kernel_id(kernel.id, kernel.source) for kernel in given}
+        origin = self._origin(case.stem, ids, header)
         case.targets = header.targets if origin is None else targets_of(origin)
-        for kernel in self._known.kernels.get(case.name, ()):
+        for kernel in given:
             # Where the source stands for the id, an edited one has another hash: that is another kernel.
             named = kernel.id is None and origin is not None and origin.id not in of_source
             if origin is None or named or kernel_id(kernel.id, kernel.source) == origin.id:
@@ -217,9 +232,16 @@ class _Verifying:
                 break
         return None if origin is None else target_problem(header, origin)
 
+    def _origin(self, stem: str, ids: set[str], header: Header) -> Origin | None:
+        """What a stem was made of, as far as that can be found out."""
+        name, hash = _parted(stem)
+        stored = self._known.stored_ids.get(name, ())
+        return self._known.origins.get(stem) or find_origin(hash, ids) or find_origin(hash, stored, header)
+
     async def _compare(self, case: _Case, kernel: Kernel) -> Verdict:
         """Compile it for each target that it may be for; one that gives the same is enough."""
         refused = "no target has such a name"
+        kernel = replace(kernel, id=NAMELESS)
         compiled: list[CompileResult] = []
         for target in case.targets:
             try:
@@ -236,9 +258,11 @@ class _Verifying:
         failure = compiled[0].failure
         if failure is not None and failure.kind is not FailureKind.DIAGNOSTIC:
             return _verdict(case, "unknown", f"it could not be compiled: {failure.message}")
-        return self._blame(case, kernel, compiled[0])
+        return self._blame(case, compiled[0])
 
-    def _blame(self, case: _Case, kernel: Kernel, result: CompileResult) -> Verdict:
+    def _blame(self, case: _Case, result: CompileResult) -> Verdict:
+        kernel = case.kernel
+        assert kernel is not None, "it was compiled"
         makers = self._known.makers.get(hashlib.sha256(case.data).hexdigest(), ())
         given = kernel in self._known.kernels.get(case.name, ())
         cause = culprit((kernel.prelude or "") + kernel.source, case.text if given else None, makers, self._fingerprint)

@@ -63,6 +63,19 @@ def test_export_without_a_cache_makes_none(place: Place) -> None:
     assert not place.cache.exists()
     assert not (place.folder / "there").exists()
     assert "--cache-dir" in place.run("upstream", "export", code=2).stderr
+    assert "it is empty" in place.run("upstream", "export", "--cache-dir", "", code=2).stderr
+
+
+def test_export_from_a_cache_that_came_in_an_archive(place: Place, folder: Path) -> None:
+    place.run(
+        "sweep", place.write("other.rs", SOURCE), "-t", "sm_80", "--toolchain", "teenyc", "--prelude", str(PRELUDE)
+    )
+    archive, other = str(place.folder / "archive"), str(place.folder / "other_cache")
+    place.run("cache", "export", archive)
+    place.run("cache", "import", archive, "--cache-dir", other)
+    data = place.json("upstream", "export", "--store", other)
+    assert data["written"] == sorted([*stems(), by_hand("other", source_id_of(SOURCE), "sm_80")])
+    assert data["without_source"] == []
 
 
 def test_import_gives_a_folder_that_sweep_takes(place: Place, folder: Path) -> None:

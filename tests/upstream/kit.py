@@ -41,6 +41,11 @@ def axpby(name: str = "axpby", *, edited: bool = False, **fields: Any) -> Kernel
     )
 
 
+def whole(kernel: Kernel) -> str:
+    """What teenyc is given."""
+    return (kernel.prelude or "") + kernel.source
+
+
 def source_id(kernel: Kernel) -> str:
     """The id of a kernel that has none."""
     return hashlib.sha256(kernel.source.encode()).hexdigest()

@@ -10,14 +10,16 @@ import pytest
 
 from teeny_async import Compiler, CompileRequest, Kernel, Target
 from teeny_async.errors import CacheError
+from teeny_async.pipeline.asking import PORTABLE_NOTES
 from teeny_async.settings import Settings
 from teeny_async.store.disk import DiskStore
 from teeny_async.store.layered import Layer, LayeredStore
 from teeny_async.store.memory import MemoryStore
 from teeny_async.upstream import ExportReport, export
 from tests.standins import Teenyc
+from tests.store.kit import database
 from tests.support import KERNELS, changed
-from tests.upstream.kit import AXPBY, PRELUDE, axpby, build_program, by_hand, files, holder, source_id
+from tests.upstream.kit import AXPBY, PRELUDE, axpby, build_program, by_hand, files, holder, source_id, whole
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_leftovers")]
 
@@ -152,7 +154,7 @@ async def test_of_two_for_one_name_the_newest_is_written(settings: Settings, fol
     assert (replaced.written, replaced.ok) == ((stem,), True)
     after = files(folder)
     assert after[f"{stem}.o"] == new["ptx"]
-    assert after[f"{stem}.rs"].decode() == (axpby().prelude or "") + axpby(edited=True).source
+    assert after[f"{stem}.rs"].decode() == whole(axpby(edited=True))
 
 
 async def test_params_are_in_the_source(settings: Settings, folder: Path) -> None:
@@ -160,7 +162,7 @@ async def test_params_are_in_the_source(settings: Settings, folder: Path) -> Non
     kernel = Kernel(name="k", source=text, language="rust", prelude=PRELUDE.read_text())
     await compiled(settings, request(kernel, params={"SCALE": "2.5f32"}))
     [stem] = (await exported(settings, folder)).written
-    source = files(folder)[f"{stem}.rs"].decode().removeprefix(kernel.prelude or "")
+    source = files(folder)[f"{stem}.rs"].decode().removeprefix(PRELUDE.read_text())
     assert "2.5f32 * *at(x, i)" in source
     assert stem == by_hand("k", source_id(Kernel(name="k", source=source, language="rust")), "sm_90")
 
@@ -231,3 +233,49 @@ async def test_a_folder_that_cannot_be_written(settings: Settings, folder: Path)
     folder.write_text("a file")
     with pytest.raises(CacheError, match="cannot write into"):
         await exported(settings, folder)
+
+
+async def test_from_a_folder_that_is_only_read(settings: Settings, folder: Path) -> None:
+    await compiled(settings, request(axpby()), request(axpby("other")))
+    report = await export(DiskStore(settings.cache_dir, read_only=True), folder)
+    assert (len(report.written), report.without_source) == (2, ())
+
+
+async def test_an_archive_carries_names_and_preludes(settings: Settings, folder: Path, tmp_path: Path) -> None:
+    await compiled(settings, request(axpby()), request(axpby("other")))
+    first, second = DiskStore(settings.cache_dir), DiskStore(tmp_path / "second")
+    await first.open(lambda operation, message: None)
+    await second.open(lambda operation, message: None)
+    await first.export(tmp_path / "archive", notes=PORTABLE_NOTES)
+    await second.import_(tmp_path / "archive")
+    await first.aclose()
+    await second.aclose()
+    report = await export(second, folder)
+    assert (len(report.written), report.without_source) == (2, ())
+
+
+async def test_the_id_is_never_our_key(settings: Settings, folder: Path, teenyc: Teenyc) -> None:
+    """An edited body, a new prelude, a new compiler: teenygrad's name is the same, and what is made is not."""
+    prelude = PRELUDE.read_text() + "// newer\n"
+    kernels = [axpby(id=ID), axpby(id=ID, edited=True), axpby(id=ID, prelude=prelude)]
+    for kernel in kernels:
+        await compiled(settings, request(kernel))
+    assert len(teenyc.calls) == len(kernels)
+    with teenyc.path.open("a") as script:
+        script.write("# upgraded\n")
+    [newest] = await compiled(settings, request(kernels[0]))
+    assert len(teenyc.calls) == len(kernels) + 1
+    report = await exported(settings, folder)
+    assert (len(report.written), report.older) == (1, 3)
+    assert files(folder)[f"{report.written[0]}.o"] == newest["ptx"]
+
+
+async def test_a_damaged_entry_is_told_of(settings: Settings, folder: Path) -> None:
+    await compiled(settings, request(axpby()), request(axpby(), "sm_80"))
+    with database(settings.cache_dir) as connection:
+        rows = connection.execute("SELECT rowid, key, value FROM Cache").fetchall()
+        row, value = next((row, value) for row, key, value in rows if isinstance(key, bytes))
+        connection.execute("UPDATE Cache SET value = ? WHERE rowid = ?", (value[:-1] + b"?", row))
+    report = await exported(settings, folder)
+    assert (len(report.written), report.ok) == (1, False)
+    assert "damaged" in report.trouble[0]

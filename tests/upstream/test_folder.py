@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,9 @@ def test_another_object_stays_and_all_that_is_beside_it(folder: UpstreamFolder) 
 def test_replacing_replaces_all_three(folder: UpstreamFolder) -> None:
     folder.publish(STEM, contents("a"), replace=False)
     assert folder.publish(STEM, {OBJECT: b"b", SOURCE: b"b"}, replace=True) == "written"
+    assert files(folder.path) == {STEM + OBJECT: b"b", STEM + SOURCE: b"b"}
+    # What lies beside an equal object belongs to it.
+    assert folder.publish(STEM, {OBJECT: b"b"}, replace=True) == "same"
     assert files(folder.path) == {STEM + OBJECT: b"b", STEM + SOURCE: b"b"}
 
 
@@ -148,3 +152,31 @@ def test_programs_at_the_same_time_corrupt_nothing(folder: UpstreamFolder, progr
         assert sum(map(int, output.split())) == ROUNDS
     assert "written" in outcomes
     assert not [name for name in os.listdir(folder.path) if name.startswith(".teeny-async-")]
+
+
+WRITER = """
+import sys
+from teeny_async.upstream.folder import UpstreamFolder
+folder, stem = UpstreamFolder(sys.argv[1]), sys.argv[2]
+folder.prepare()
+while True:
+    for letter in (b"a", b"b"):
+        folder.publish(stem, {suffix: letter * 200_000 for suffix in (".o", ".rs", ".mlir")}, replace=True)
+        print(flush=True)
+"""
+
+
+def test_killed_writers_leave_whole_files_and_no_lock(folder: UpstreamFolder) -> None:
+    whole = (b"a" * 200_000, b"b" * 200_000)
+    for kill in range(5):
+        command = [sys.executable, "-c", WRITER, str(folder.path), STEM]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None
+            for _ in range(1 + 3 * kill):
+                writer.stdout.readline()
+            writer.kill()
+        assert all(folder.read(STEM, suffix) in whole for suffix in (OBJECT, SOURCE, MLIR))
+    folder.prepare()
+    # The lock has died with its holders, and what they left goes.
+    assert folder.publish(STEM, contents("c"), replace=True) == "written"
+    assert set(files(folder.path)) == {STEM + suffix for suffix in (OBJECT, SOURCE, MLIR)}

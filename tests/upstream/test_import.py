@@ -13,7 +13,7 @@ from teeny_async.store.disk import DiskStore
 from teeny_async.upstream import export, find_kernels, import_kernels
 from tests.standins import Teenyc
 from tests.support import changed
-from tests.upstream.kit import PRELUDE, axpby, by_hand, source_id
+from tests.upstream.kit import PRELUDE, axpby, by_hand, source_id, whole
 
 ID = "axpby__f32__1024"
 TEXT = PRELUDE.read_text()
@@ -28,12 +28,12 @@ def leave(folder: Path, stem: str, text: str | bytes) -> str:
 
 def test_each_kernel_once_with_the_targets_it_was_compiled_for(tmp_path: Path) -> None:
     kernel = axpby()
-    whole = (kernel.prelude or "") + kernel.source
+    text = whole(kernel)
     stems = [
-        leave(tmp_path, by_hand("axpby", ID, "sm_90"), whole),
-        leave(tmp_path, by_hand("axpby", ID, "sm_120", 87), whole),
-        leave(tmp_path, by_hand("axpby", source_id(kernel), "sm_80"), whole),
-        leave(tmp_path, by_hand("axpby", "unheard_of"), whole),
+        leave(tmp_path, by_hand("axpby", ID, "sm_90"), text),
+        leave(tmp_path, by_hand("axpby", ID, "sm_120", 87), text),
+        leave(tmp_path, by_hand("axpby", source_id(kernel), "sm_80"), text),
+        leave(tmp_path, by_hand("axpby", "unheard_of"), text),
         leave(tmp_path, by_hand("other", "other"), "fn other() {}"),
     ]
     found, refused = find_kernels(tmp_path, preludes=[TEXT], ids=[ID])
@@ -50,9 +50,9 @@ def test_each_kernel_once_with_the_targets_it_was_compiled_for(tmp_path: Path) -
 
 def test_without_the_prelude_the_whole_text_is_the_source(tmp_path: Path) -> None:
     kernel = axpby()
-    leave(tmp_path, by_hand("axpby", ID, "sm_90"), (kernel.prelude or "") + kernel.source)
+    leave(tmp_path, by_hand("axpby", ID, "sm_90"), whole(kernel))
     [found] = import_kernels(tmp_path)
-    assert (found.prelude, found.source, found.id) == ("", (kernel.prelude or "") + kernel.source, None)
+    assert (found.prelude, found.source, found.id) == ("", whole(kernel), None)
 
 
 def test_what_cannot_be_taken_is_named(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ async def test_what_a_program_left_is_swept_over_other_targets(
 ) -> None:
     settings = changed(settings, {"TEENYC_PATH": teenyc.path})
     folder, kernel = tmp_path / "teenyc_cache", axpby(id=ID)
-    leave(folder, by_hand("axpby", ID, "sm_90"), (kernel.prelude or "") + kernel.source)
+    leave(folder, by_hand("axpby", ID, "sm_90"), whole(kernel))
     kernels = import_kernels(folder, preludes=preludes, ids=[ID])
     async with Compiler(settings=settings) as compiler:
         results = await compiler.compile_many(Sweep(kernels, ["sm_80", "sm_120+ptx87"], toolchain="teenyc"))

@@ -68,6 +68,8 @@ def test_a_hash_gives_its_target_back(cpu: str | None, ptx_version: int | None) 
     origin = Origin(ID, cpu, ptx_version)
     assert find_origin(file_hash(origin), ["other", ID]) == origin
     assert find_origin(file_hash(origin), ["other"]) is None
+    near = find_origin(file_hash(origin), [ID], Header("sm_90a", 87))
+    assert near == (origin if cpu in (None, "sm_90") and ptx_version in (None, 87) else None)
 
 
 def test_what_ptx_says_it_is() -> None:

@@ -93,18 +93,22 @@ async def test_the_environments_defaults_are_not_put_in(settings: Settings, fold
     await filled(settings, folder, axpby(id=ID), targets=[None])
     other = changed(settings, {"TEENY_ASYNC_PRELUDE": PRELUDE, "TEENYC_PTX_VERSION": "82", "TEENYC_LOG_LEVEL": "info"})
     assert (await verified(other, folder)).of("good")
+    # But for a kernel that says nothing of a prelude: it would be compiled with that.
+    assert (await verified(other, folder, kernels=[axpby(prelude=None)], ids=[ID])).of("good")
+    assert brief(await verified(other, folder, kernels=[axpby(prelude=None, edited=True)], ids=[ID])) == (
+        "stale",
+        "source",
+    )
 
 
-@pytest.mark.parametrize("ids", [[ID], []], ids=["known id", "unknown id"])
-async def test_an_edited_kernel_under_the_same_id(
-    settings: Settings, folder: Path, tmp_path: Path, ids: list[str]
-) -> None:
+async def test_an_edited_kernel_under_the_same_id(settings: Settings, folder: Path, tmp_path: Path) -> None:
     await filled(settings, folder, axpby(id=ID))
-    edited = axpby(edited=True)
-    for place in (settings, elsewhere(settings, tmp_path)):
-        report = await verified(place, folder, kernels=[edited], ids=ids)
-        assert brief(report) == ("stale", "source")
-        assert (await verified(place, folder, kernels=[axpby()], ids=ids)).of("good")
+    assert brief(await verified(settings, folder, kernels=[axpby(edited=True)])) == ("stale", "source")
+    assert (await verified(settings, folder, kernels=[axpby()])).of("good")
+    # With nothing known of it but what lies in the folder; with its id, and without.
+    empty = elsewhere(settings, tmp_path)
+    for ids in ([ID], []):
+        assert brief(await verified(empty, folder, kernels=[axpby(edited=True)], ids=ids)) == ("stale", "source")
 
 
 async def test_a_changed_prelude(settings: Settings, folder: Path) -> None:
@@ -210,3 +214,30 @@ async def test_a_kernel_that_has_its_source_for_an_id(settings: Settings, folder
     verdict = only(await verified(settings, folder))
     assert verdict.stem == by_hand("axpby", source_id(axpby()), "sm_90")
     assert str(verdict.target) == "sm_90"
+
+
+async def test_to_verify_is_not_to_ask(settings: Settings, folder: Path) -> None:
+    """What was compiled to compare with is kept, and exported under no name before someone asks for it by one."""
+    await filled(settings, folder, axpby(id=ID))
+    before = files(folder)
+    edited = axpby(edited=True)
+    for kernel in (axpby(), edited):
+        await verified(settings, folder, kernels=[kernel], ids=[ID])
+    report = await export(DiskStore(settings.cache_dir), folder)
+    assert (report.written, report.same, report.older) == ((), 1, 0)
+    assert files(folder) == before
+    async with Compiler(settings=settings) as compiler:
+        result = await compiler.compile_result(CompileRequest(edited, Target("sm_90"), toolchain="teenyc"))
+    assert result.source == "cached"
+    report = await export(DiskStore(settings.cache_dir), folder)
+    assert report.written == (by_hand("axpby", source_id(edited), "sm_90"),)
+
+
+async def test_an_id_of_the_store_with_a_target_that_it_has_not(
+    settings: Settings, folder: Path, tmp_path: Path
+) -> None:
+    await filled(settings, folder, axpby(id=ID), targets=["sm_80"])
+    other = elsewhere(settings, tmp_path)
+    await filled(other, tmp_path / "unused", axpby(id=ID))
+    verdict = only(await verified(other, folder))
+    assert (verdict.state, str(verdict.target)) == ("good", "sm_80")
