@@ -36,21 +36,18 @@ def store_for(
     shared: folders that are only read; None: those of the settings. remote: behind all others, a store or its URL;
     None: that of the settings, where no store was given. Raises RequestError for what makes no sense.
     """
-    given = store is not None and not isinstance(store, (str, os.PathLike))
-    if remote is None and not given:
-        remote = settings.remote
-    layers = _given(store, shared) if given else _folders(store, shared, mode, settings)  # type: ignore[arg-type]
+    if store is None or isinstance(store, (str, os.PathLike)):
+        layers = _folders(store, shared, mode, settings)
+        remote = settings.remote if remote is None else remote
+    elif shared:
+        raise RequestError("shared_caches goes with a folder; make a LayeredStore of a store of your own")
+    elif not remote or mode == "no_cache":
+        return store
+    else:
+        layers = [Layer("store", store)]
     if remote and mode != "no_cache":
         layers.append(Layer("remote", _remote(remote, remote_read_only, mode, settings)))
-    if given and len(layers) == 1:
-        return layers[0].store
     return LayeredStore(layers, shared_notes=(CLOSURE_NOTE,))
-
-
-def _given(store: Store, shared: Sequence[Folder] | None) -> list[Layer]:
-    if shared:
-        raise RequestError("shared_caches goes with a folder; make a LayeredStore of a store of your own")
-    return [Layer("store", store)]
 
 
 def _folders(folder: Folder | None, shared: Sequence[Folder] | None, mode: Mode, settings: Settings) -> list[Layer]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from teeny_async.target import Target
+from teeny_async.target import Target, host_triple
 from teeny_async.toolchains.base import Host
 
 
@@ -38,7 +38,9 @@ async def cpus(host: Host, command: Sequence[str], triple: str) -> frozenset[str
 
 
 async def native(host: Host, command: Sequence[str], target: Target) -> Target | None:
-    """`target` for this machine's CPU and its features; None when clang does not know it."""
+    """`target` for this machine's CPU and its features; None when clang does not know it, or it is another machine's."""
+    if target.triple != host_triple():
+        return None
     argv = [*command, "-target", triple_of(target.triple), f"{cpu_flag(target)}=native"]
     # Not remembered: the same file answers differently on another machine.
     probe = await host.run([*argv, "-x", "c", "-c", "/dev/null", "-###"], remember=False)

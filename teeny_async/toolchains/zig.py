@@ -133,9 +133,7 @@ class Zig(Driver):
         return await clang.cpus(host, (toolchain.path, "clang"), triple)
 
     async def native(self, host: Host, toolchain: Toolchain, target: Target) -> Target:
-        found = None
-        if target.triple == host_triple():
-            found = await clang.native(host, (toolchain.path, "clang"), target)
+        found = await clang.native(host, (toolchain.path, "clang"), target)
         return found or await super().native(host, toolchain, target)
 
 

@@ -104,9 +104,7 @@ class ZigLang(Driver):
         return names | {name.replace("_", "-") for name in names} or None
 
     async def native(self, host: Host, toolchain: Toolchain, target: Target) -> Target:
-        found = None
-        if target.triple == host_triple():
-            found = await clang.native(host, (toolchain.path, "clang"), target)
+        found = await clang.native(host, (toolchain.path, "clang"), target)
         return found or await super().native(host, toolchain, target)
 
 
