@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from teeny_async.store.disk_worker import DiskWorker
 from teeny_async.store.door import Door
 from teeny_async.store.folder import LAYOUT
 from teeny_async.store.framing import key_bytes
-from teeny_async.store.openers import Openers
+from teeny_async.store.openers import Openers, Opening
 from teeny_async.store.read_only import ReadOnlyWorker
 from teeny_async.store.reports import ArchiveReport, PruneReport, VerifyReport
 from teeny_async.store.tally import Tally
@@ -64,7 +63,6 @@ class _Opening:
 
     thread: CacheThread
     worker: _Worker
-    users: int = 0
 
 
 class DiskStore:
@@ -97,8 +95,7 @@ class DiskStore:
         self._company = Company(self.folder / LAYOUT)
         self._tally = Tally()
         self._openers = Openers()
-        self._joining = threading.Lock()
-        self._opening: _Opening | None = None
+        self._shared = Opening(lambda: _Opening(CacheThread(), self._new_worker()))
 
     def __repr__(self) -> str:
         return f"DiskStore({str(self.folder)!r}{', read_only=True' if self._read_only else ''})"
@@ -140,7 +137,7 @@ class DiskStore:
             raise
 
     async def aclose(self) -> None:
-        opening = self._leave()
+        opening = self._shared.leave()
         try:
             if opening is not None:
                 with anyio.CancelScope(shield=True):
@@ -297,12 +294,11 @@ class DiskStore:
             self._openers.deliver()
 
     def _join(self) -> _Opening:
-        # Sessions of different event loops come here from different threads.
-        with self._joining:
-            if self._opening is None:
-                self._opening = _Opening(CacheThread(), self._new_worker())
-            self._opening.users += 1
-            return self._opening
+        return self._shared.join()
+
+    @property
+    def _opening(self) -> _Opening | None:
+        return self._shared.current
 
     def _new_worker(self) -> _Worker:
         if self._read_only:
@@ -316,15 +312,3 @@ class DiskStore:
             tell=self._openers.tell,
         )
         return DiskWorker(door, tally=self._tally, tell=self._openers.tell)
-
-    def _leave(self) -> _Opening | None:
-        """The opening, when its last user has left."""
-        with self._joining:
-            opening = self._opening
-            if opening is None:
-                return None
-            opening.users -= 1
-            if opening.users:
-                return None
-            self._opening = None
-            return opening

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import anyio
 from anyio.lowlevel import current_token
 
 from teeny_async.store.base import OnFault
+
+T = TypeVar("T")
+
+
+class Opening(Generic[T]):
+    """What the openers of a store use together: made for the first of them, let go by the last.
+
+    Sessions of different event loops come here from different threads.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._users = 0
+        self.current: T | None = None
+
+    def join(self) -> T:
+        with self._lock:
+            if self.current is None:
+                self.current = self._make()
+            self._users += 1
+            return self.current
+
+    def leave(self) -> T | None:
+        """What is to be closed, when the last user has left."""
+        with self._lock:
+            if self.current is None:
+                return None
+            self._users -= 1
+            if self._users:
+                return None
+            left, self.current = self.current, None
+            return left
 
 
 @dataclass(slots=True, eq=False)  # two openers may look alike

@@ -39,7 +39,7 @@ from teeny_async.errors import CacheError, RequestError
 from teeny_async.result import Artifact
 from teeny_async.store.base import Entry, OnFault, StoreStats
 from teeny_async.store.framing import key_bytes
-from teeny_async.store.openers import Openers
+from teeny_async.store.openers import Openers, Opening
 from teeny_async.store.remote_bucket import Bucket
 from teeny_async.store.remote_layout import is_shared_note
 from teeny_async.store.remote_threads import Threads, finished
@@ -58,7 +58,6 @@ class _Opening:
     """From the first opener's coming to the last one's going."""
 
     threads: Threads = field(default_factory=lambda: Threads(_READERS, _WRITERS))
-    users: int = 0
     queue: set[Future[object]] = field(default_factory=set)
     """Uploads that have not ended."""
     queued: int = 0
@@ -98,8 +97,8 @@ class RemoteStore:
         self.read_only = read_only
         self._openers = Openers()
         self._worker = RemoteWorker(self._bucket, self._openers.tell)
-        self._joining = threading.Lock()
-        self._opening: _Opening | None = None
+        self._opening = Opening(_Opening)
+        self._queueing = threading.Lock()
         self._is_full = False
 
     def __repr__(self) -> str:
@@ -111,10 +110,7 @@ class RemoteStore:
         return self._worker.uploaded
 
     async def open(self, on_fault: OnFault) -> None:
-        with self._joining:
-            if self._opening is None:
-                self._opening = _Opening()
-            self._opening.users += 1
+        self._opening.join()
         self._openers.join(on_fault)
         try:
             await anyio.to_thread.run_sync(self._bucket.open)
@@ -123,7 +119,7 @@ class RemoteStore:
             raise
 
     async def aclose(self) -> None:
-        opening = self._leave()
+        opening = self._opening.leave()
         try:
             if opening is not None:
                 with anyio.CancelScope(shield=True):
@@ -199,23 +195,11 @@ class RemoteStore:
         raise CacheError(f"{self._bucket.location} is shared and is not cleared from here; use its own tools and rules")
 
     async def _ready(self) -> _Opening:
-        opening = self._opening
+        opening = self._opening.current
         if opening is None:
             raise RuntimeError(f"{self!r} is not open")
         await checkpoint()
         return opening
-
-    def _leave(self) -> _Opening | None:
-        """The opening, when its last user has left."""
-        with self._joining:
-            opening = self._opening
-            if opening is None:
-                return None
-            opening.users -= 1
-            if opening.users:
-                return None
-            self._opening = None
-            return opening
 
     def _asks(self, opening: _Opening, count: int, attempt: Callable[[], object]) -> bool:
         """Whether the remote is asked now. attempt: what finds out, in nobody's way, whether it is back."""
@@ -228,7 +212,7 @@ class RemoteStore:
 
     def _upload(self, opening: _Opening, size: int, work: Callable[[], object]) -> None:
         """Queue it, or drop it when the queue is full: no compile waits for an upload."""
-        with self._joining:
+        with self._queueing:
             waiting = len(opening.queue)
             full = waiting >= _QUEUE_LENGTH or (waiting > 0 and opening.queued + size > _QUEUE_BYTES)
             if not full:
@@ -244,13 +228,13 @@ class RemoteStore:
             self._openers.tell("put", f"{self!r} is too slow: {waiting} uploads wait, further ones are dropped")
 
     def _uploaded(self, opening: _Opening, size: int, future: Future[object]) -> None:
-        with self._joining:
+        with self._queueing:
             opening.queue.discard(future)
             opening.queued -= size
 
     async def _flush(self, opening: _Opening) -> None:
         """Wait for uploads, for a while, and end the threads."""
-        with self._joining:
+        with self._queueing:
             pending = list(opening.queue)
         began = time.monotonic()
         done = await finished(pending, self._flush_timeout, self._worker.is_deaf)
