@@ -13,77 +13,39 @@ if TYPE_CHECKING:
 
     from teeny_async.api import (
         Compiler as Compiler,
-    )
-    from teeny_async.api import (
+        CompilerOptions as CompilerOptions,
         compile_many as compile_many,
-    )
-    from teeny_async.api import (
         compile_many_sync as compile_many_sync,
-    )
-    from teeny_async.api import (
         compile_one as compile_one,
-    )
-    from teeny_async.api import (
         compile_one_sync as compile_one_sync,
     )
     from teeny_async.cluster.dask_runner import DaskRunner as DaskRunner
     from teeny_async.errors import (
         CacheError as CacheError,
-    )
-    from teeny_async.errors import (
         CompileError as CompileError,
-    )
-    from teeny_async.errors import (
         CompileTimeoutError as CompileTimeoutError,
-    )
-    from teeny_async.errors import (
         NotCachedError as NotCachedError,
-    )
-    from teeny_async.errors import (
         RequestError as RequestError,
-    )
-    from teeny_async.errors import (
         ResourceError as ResourceError,
-    )
-    from teeny_async.errors import (
         TeenyAsyncError as TeenyAsyncError,
-    )
-    from teeny_async.errors import (
         ToolchainCrashError as ToolchainCrashError,
-    )
-    from teeny_async.errors import (
         ToolchainError as ToolchainError,
-    )
-    from teeny_async.errors import (
         ToolchainNotFoundError as ToolchainNotFoundError,
     )
     from teeny_async.failures import FailureKind as FailureKind
     from teeny_async.keys import CacheKey as CacheKey
-    from teeny_async.model import CompileRequest as CompileRequest
-    from teeny_async.model import Kernel as Kernel
+    from teeny_async.model import CompileRequest as CompileRequest, Kernel as Kernel
     from teeny_async.nearest import Neighbour as Neighbour
     from teeny_async.pipeline.explaining import Explanation as Explanation
     from teeny_async.pipeline.retry import RetryPolicy as RetryPolicy
     from teeny_async.pipeline.stats import CompilerStats as CompilerStats
     from teeny_async.result import (
         Artifact as Artifact,
-    )
-    from teeny_async.result import (
         Attempt as Attempt,
-    )
-    from teeny_async.result import (
         CompileResult as CompileResult,
-    )
-    from teeny_async.result import (
         Diagnostic as Diagnostic,
-    )
-    from teeny_async.result import (
         Failure as Failure,
-    )
-    from teeny_async.result import (
         Timings as Timings,
-    )
-    from teeny_async.result import (
         Usage as Usage,
     )
     from teeny_async.store.remote import RemoteStore as RemoteStore
@@ -104,6 +66,7 @@ _HOMES = {
     "CompileResult": "result",
     "CompileTimeoutError": "errors",
     "Compiler": "api",
+    "CompilerOptions": "api",
     "CompilerStats": "pipeline.stats",
     "DaskRunner": "cluster.dask_runner",
     "Diagnostic": "result",

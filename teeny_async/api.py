@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal, TypedDict, Unpack
 
 from teeny_async.caching import meeting_place, store_for
 from teeny_async.errors import RequestError
@@ -33,6 +33,30 @@ WAIT_FOR_OTHERS = 60.0
 Backend = Literal["asyncio", "trio"]
 
 _probes = ProbeMemory()
+
+
+class CompilerOptions(TypedDict, total=False):
+    """The keyword arguments of `Compiler`, for the calls that pass them on: a type checker knows them."""
+
+    store: Store | str | os.PathLike[str] | None
+    shared_caches: Sequence[str | os.PathLike[str]] | None
+    remote: Store | str | None
+    remote_read_only: bool | None
+    jobs: int | None
+    memory_limit: int | str | None
+    retry: RetryPolicy | None
+    timeout: float | None
+    cpu_timeout: float | None
+    adaptive_timeout: float | None
+    slow_after: float | None
+    failure_ttl: float | None
+    retry_failed: bool
+    wait_for_others: float | None
+    on_event: OnEvent | None
+    mode: Mode
+    unkeyable: Unkeyable
+    runner: Runner | None
+    settings: Settings | None
 
 
 class Compiler(Session):
@@ -131,7 +155,7 @@ class Compiler(Session):
 
 
 async def compile_many(
-    requests: Iterable[CompileRequest], *, fail_fast: bool = False, **options: Any
+    requests: Iterable[CompileRequest], *, fail_fast: bool = False, **options: Unpack[CompilerOptions]
 ) -> list[CompileResult]:
     """Compile requests (a list, a `Sweep`, any iterable) and return their results in order.
 
@@ -144,14 +168,18 @@ async def compile_many(
         return await compiler.compile_many(requests, fail_fast=fail_fast)
 
 
-async def compile_one(request: CompileRequest, **options: Any) -> CompileResult:
+async def compile_one(request: CompileRequest, **options: Unpack[CompilerOptions]) -> CompileResult:
     """Compile one request: `compile_many` for one. `.artifact` raises the failure, if there is one."""
     async with Compiler(**options) as compiler:
         return await compiler.compile_result(request)
 
 
 def compile_many_sync(
-    requests: Iterable[CompileRequest], *, backend: Backend = "asyncio", fail_fast: bool = False, **options: Any
+    requests: Iterable[CompileRequest],
+    *,
+    backend: Backend = "asyncio",
+    fail_fast: bool = False,
+    **options: Unpack[CompilerOptions],
 ) -> list[CompileResult]:
     """`compile_many` for code that is not async. It works in a notebook too, beside its running loop.
 
@@ -164,7 +192,9 @@ def compile_many_sync(
     return run_sync(call, backend)
 
 
-def compile_one_sync(request: CompileRequest, *, backend: Backend = "asyncio", **options: Any) -> CompileResult:
+def compile_one_sync(
+    request: CompileRequest, *, backend: Backend = "asyncio", **options: Unpack[CompilerOptions]
+) -> CompileResult:
     """`compile_one` for code that is not async; see `compile_many_sync`."""
 
     async def call() -> CompileResult:

@@ -63,7 +63,10 @@ class KindPolicy:
 
 POLICIES: dict[FailureKind, KindPolicy] = {
     FailureKind.DIAGNOSTIC: KindPolicy(
-        retry="never", cached=True, lasts=WEEK, hint="The compiler reported an error in the source; mend the kernel."
+        retry="never",
+        cached=True,
+        lasts=WEEK,
+        hint="The compiler refused its input; mend the kernel, or the flags and macros it was given.",
     ),
     FailureKind.INFEASIBLE: KindPolicy(
         retry="never",

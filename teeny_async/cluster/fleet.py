@@ -30,8 +30,7 @@ from teeny_async.target import Target
 from teeny_async.toolchains.base import Driver, Toolchain, ToolNotFound
 
 if TYPE_CHECKING:
-    from distributed import Client
-    from distributed import Future as DaskFuture
+    from distributed import Client, Future as DaskFuture
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at who is there."""

@@ -9,17 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from teeny_async.tuning.best import Best as Best
-    from teeny_async.tuning.best import load_best as load_best
+    from teeny_async.tuning.best import Best as Best, load_best as load_best
     from teeny_async.tuning.budget import Budget as Budget
-    from teeny_async.tuning.measurement import MeasureContext as MeasureContext
-    from teeny_async.tuning.measurement import MeasureFailed as MeasureFailed
-    from teeny_async.tuning.measurement import Measurement as Measurement
+    from teeny_async.tuning.measurement import (
+        MeasureContext as MeasureContext,
+        MeasureFailed as MeasureFailed,
+        Measurement as Measurement,
+    )
     from teeny_async.tuning.result import TuneResult as TuneResult
-    from teeny_async.tuning.run import tune as tune
-    from teeny_async.tuning.run import tune_sync as tune_sync
-    from teeny_async.tuning.strategies import Strategy as Strategy
-    from teeny_async.tuning.strategies import Trial as Trial
+    from teeny_async.tuning.run import tune as tune, tune_sync as tune_sync
+    from teeny_async.tuning.strategies import Strategy as Strategy, Trial as Trial
     from teeny_async.tuning.sweep import Sweep as Sweep
     from teeny_async.tuning.values import powers_of_two as powers_of_two
     from teeny_async.tuning.verdict import Verdict as Verdict

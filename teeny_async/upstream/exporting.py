@@ -6,8 +6,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as replace_fields
+from dataclasses import dataclass, replace as replace_fields
 from functools import partial
 from typing import NamedTuple
 

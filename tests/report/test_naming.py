@@ -7,8 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from teeny_async.report.naming import MAX_BYTES, file_name
 

@@ -55,7 +55,7 @@ def test_equal_failures_are_told_once_by_their_first_request() -> None:
     assert list(failure_lines(summary)) == [
         "saxpy sm_90 N=2 (and 2 more): diagnostic: src/saxpy.c:3:7: error: no such thing",
         "    command: zig clang 'a b'",
-        "    The compiler reported an error in the source; mend the kernel.",
+        "    The compiler refused its input; mend the kernel, or the flags and macros it was given.",
         "saxpy sm_80: infeasible: src/saxpy.c:3:7: error: something else",
         "    command: zig clang 'a b'",
         "    This target cannot hold this configuration; use smaller tiles or leave the pair out.",

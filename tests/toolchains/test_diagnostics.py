@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from teeny_async.result import Diagnostic
 from teeny_async.toolchains import diagnostics
