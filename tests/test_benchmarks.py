@@ -25,9 +25,9 @@ IDS = "spawn miss cold-rustc cold-zig nvcc stages warm-hit cli-warm key duplicat
 TIME = Metric("time", "time", "ms")
 
 
-def benchmarks(*arguments: str, tmp: Path) -> subprocess.CompletedProcess[str]:
+def benchmarks(*arguments: str, tmp: Path, module: str = "benchmarks") -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "TMPDIR": str(tmp), "TEENY_ASYNC_CACHE_DIR": str(tmp / "cache")}
-    argv = [sys.executable, "-m", "benchmarks", *arguments]
+    argv = [sys.executable, "-m", module, *arguments]
     return subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=env, timeout=300, check=False)
 
 
@@ -54,6 +54,16 @@ def test_an_unknown_row_is_a_usage_error(tmp_path: Path) -> None:
     done = benchmarks("--only", "nothing", tmp=tmp_path)
     assert done.returncode == 2
     assert "invalid choice" in done.stderr
+
+
+def test_a_forked_compiler_writes_the_same_bytes(tmp_path: Path) -> None:
+    few = ("--count", "2", "--rounds", "2")
+    done = benchmarks(*few, tmp=tmp_path, module="benchmarks.experiments.fork_server")
+    assert done.returncode == 0, done.stderr
+    [rustc, *_] = done.stdout.splitlines()
+    assert rustc.startswith("rustc to PTX, 2 compiles, 2 rounds: CPU ")
+    assert "OTHER" not in done.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_two_rows_really_run_and_leave_nothing_behind(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Ideas that were measured and not built, each with the program that measures it."""
