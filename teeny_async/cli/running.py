@@ -14,10 +14,11 @@ import anyio
 import click
 
 from teeny_async import __version__
-from teeny_async.api import DEFAULT_TIMEOUT, Compiler
+from teeny_async.api import Compiler
 from teeny_async.cli.notes import notes_from_logging
 from teeny_async.cli.options import Options
 from teeny_async.cli.requests import Work, check, work_of
+from teeny_async.cli.sessions import session_options
 from teeny_async.cli.signals import Interrupts
 from teeny_async.cli.sinks import Sink, stats_to_dict
 from teeny_async.events import Event, Waiting, Warned
@@ -25,7 +26,6 @@ from teeny_async.execution.tasks import ServiceGroup
 from teeny_async.failures import POLICIES
 from teeny_async.files import LineLog
 from teeny_async.model import CompileRequest
-from teeny_async.pipeline.retry import RetryPolicy
 from teeny_async.pipeline.session import OnEvent
 from teeny_async.pipeline.stats import CompilerStats
 from teeny_async.plain import event_to_dict
@@ -91,22 +91,7 @@ class _Run:
         return max(self._summary.exit_code, 1 if self._trouble else 0)
 
     def _compiler(self, on_event: OnEvent) -> Compiler:
-        options = self._options
-        return Compiler(
-            store=options.cache_dir,
-            shared_caches=options.shared_cache or None,
-            remote=options.remote,
-            remote_read_only=options.remote_read_only or None,
-            jobs=options.jobs,
-            retry=RetryPolicy() if options.retries is None else RetryPolicy(max_attempts=options.retries + 1),
-            memory_limit=options.memory,
-            timeout=options.timeout or DEFAULT_TIMEOUT,
-            cpu_timeout=options.cpu_timeout,
-            retry_failed=options.retry_failed,
-            on_event=on_event,
-            mode=options.mode,
-            unkeyable=options.unkeyable,
-        )
+        return Compiler(**session_options(self._options), on_event=on_event)
 
     async def _compile(self, compiler: Compiler, log: LineLog | None) -> None:
         async with self._showing():

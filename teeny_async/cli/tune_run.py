@@ -16,16 +16,15 @@ from typing import Any
 import anyio
 import click
 
-from teeny_async.api import DEFAULT_TIMEOUT
 from teeny_async.cli.notes import notes_from_logging
 from teeny_async.cli.options import Options
 from teeny_async.cli.requests import work_of
+from teeny_async.cli.sessions import session_options
 from teeny_async.cli.signals import Interrupts
 from teeny_async.cli.tune import TuneOptions
 from teeny_async.cli.values import parse_params, split_list
 from teeny_async.events import Event
 from teeny_async.execution.tasks import ServiceGroup
-from teeny_async.pipeline.retry import RetryPolicy
 from teeny_async.report.activity import Activity
 from teeny_async.report.html import page
 from teeny_async.report.style import has_color
@@ -89,16 +88,6 @@ class _Run:
 
     async def _tune(self) -> TuneResult:
         options, own = self._options, self._own
-        session: dict[str, Any] = {
-            "store": options.cache_dir,
-            "shared_caches": options.shared_cache or None,
-            "jobs": options.jobs,
-            "retry": RetryPolicy() if options.retries is None else RetryPolicy(max_attempts=options.retries + 1),
-            "timeout": options.timeout or DEFAULT_TIMEOUT,
-            "unkeyable": options.unkeyable,
-        }
-        if options.mode != "normal":
-            session["mode"] = options.mode
         return await tune(
             self._sweep,
             split_list([own.objective]),
@@ -114,7 +103,7 @@ class _Run:
             on_plan=self._planned,
             on_verdict=self._leaders.see,
             on_event=self._seen,
-            **session,
+            **session_options(options),
         )
 
     def _planned(self, plan: Plan) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from teeny_async.tuning.result import config_text
+from teeny_async.tuning.result import config_text, spans_of
 from teeny_async.tuning.verdict import Verdict
 
 _COMPILE, _MEASURE = 1, 2
@@ -40,12 +40,12 @@ def measure_spans(verdicts: Iterable[Verdict]) -> list[Span]:
     return [
         Span(
             str(verdict.measurement.get("device", "device")),
-            verdict.measurement["started"],
-            verdict.measurement["ended"],
+            start,
+            end,
             verdict,
         )
         for verdict in verdicts
-        if "started" in verdict.measurement
+        for start, end in spans_of(verdict.measurement)
     ]
 
 

@@ -29,8 +29,8 @@ class CommandMeasurer:
     """Runs a command for each configuration, one at a time for each device, in a scratch folder of its own.
 
     command: a line as a shell would read it, without a shell. {artifact} is the path of the main output,
-    {config} of a JSON file: {"config", "target", "kernel", "device", "fidelity", "best", "give_up_above"}; {device} the
-    device's name. It prints one JSON object, on the last line that is one: {"time": seconds}, and if it likes
+    {config} of a JSON file: {"config", "target", "kernel", "device", "fidelity", "confirming", "best",
+    "give_up_above"}; {device} the device's name. It prints one JSON object, on the last line that is one: {"time": seconds}, and if it likes
     "p20", "p80", "runs", "correct", "device", "clocks", or {"error": "...", "kind": "wrong"}.
     environ: of the command. timeout: seconds, after which it is killed with its group.
     """
@@ -85,6 +85,7 @@ class CommandMeasurer:
             "kernel": context.request.kernel.name,
             "device": context.device,
             "fidelity": context.fidelity,
+            "confirming": context.confirming,
             "best": context.best,
             "give_up_above": context.give_up_above,
         }

@@ -96,7 +96,7 @@ class CpuMeasurer:
         data = await self._link(artifact)
         await anyio.to_thread.run_sync(library.write_bytes, data)
         message |= {"library": str(library), "fidelity": context.fidelity, "best": context.best}
-        message["give_up_above"] = context.give_up_above
+        message |= {"give_up_above": context.give_up_above, "thorough": context.confirming}
         try:
             answer = await self._worker.ask(message, self._timeout)
         finally:

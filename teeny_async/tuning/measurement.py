@@ -40,7 +40,8 @@ class Measurement:
 
     checked: the output was compared with a reference and is right; None: there was none. stopped: why fewer runs
     were made than asked for ("hopeless"). device, clocks: what it ran on, and how fast that was set. problem:
-    the sizes. numbers: whatever else was measured.
+    the sizes. contention: what else went on while it was measured, as far as the measurement knows; numbers, of which
+    more is worse. numbers: whatever else was measured.
     """
 
     value: float
@@ -52,6 +53,7 @@ class Measurement:
     device: str | None = None
     clocks: Mapping[str, Any] | None = None
     problem: Mapping[str, Any] | None = None
+    contention: Mapping[str, float] | None = None
     numbers: Mapping[str, Any] = field(default_factory=FrozenMap)
 
     @classmethod
@@ -95,12 +97,14 @@ class MeasureContext:
     fidelity: the share of a full measurement that is wanted, above 0 to 1. best: the best value so far; what is
     clearly worse need not be measured as well. give_up_above: a run that takes longer is hopeless and need not be
     repeated. Both in the objective's unit; None while nothing is known, and when the winners are confirmed.
+    confirming: it is one of several measurements of a winner at the end, from which its spread will be reckoned.
     """
 
     request: CompileRequest
     target: Target
     device: str
     fidelity: float = 1.0
+    confirming: bool = False
     best: float | None = None
     give_up_above: float | None = None
 

@@ -53,6 +53,7 @@ class Setting:
     seed: int
     budget: Budget
     confirm: int
+    rounds: int
     hopeless: float
     threads: str | None
     shared: str | None
@@ -62,6 +63,7 @@ class Setting:
             budget=self.budget,
             hopeless=self.hopeless,
             confirm=self.confirm,
+            rounds=self.rounds,
             threads=self.threads,
             shared=self.shared,
             workers=max(_MIN_WORKERS, 3 * (jobs or available_cpus())),

@@ -121,18 +121,23 @@ def is_called(name: str, target: str | None) -> bool:
 def ranked(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """The best founded verdict of each configuration, the best first; those without a value are left out.
 
-    Where some were measured in full, the ones that were not come after them: less was spent on them because
-    they were worse.
+    Where some were confirmed, or measured in full, the ones that were not come after them: less was spent on them
+    because they were worse, and what is best of many by one measurement owes a part of that to luck. One that failed
+    when it was to be confirmed is left out.
     """
     founded: dict[tuple[str, str, Config], Verdict] = {}
     for verdict in verdicts:
-        if verdict.value is None:
+        if verdict.value is None and verdict.phase == "search":
             continue
         name = (verdict.kernel, verdict.target, verdict.config)
         known = founded.get(name)
         if known is None or _weight(verdict) > _weight(known):
             founded[name] = verdict
-    return sorted(founded.values(), key=lambda verdict: (verdict.fidelity < 1.0, verdict.order, _place(verdict.config)))
+    return sorted((verdict for verdict in founded.values() if verdict.value is not None), key=_rank)
+
+
+def _rank(verdict: Verdict) -> tuple[Any, ...]:
+    return verdict.phase != "confirm", verdict.fidelity < 1.0, verdict.order, _place(verdict.config)
 
 
 def _place(config: Config) -> list[tuple[bool, float, str]]:
@@ -199,8 +204,14 @@ def stats_of(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "compile_seconds": sum(
             verdict.compile["seconds"] for verdict in verdicts if verdict.compile.get("source") == "compiled"
         ),
-        "measure_seconds": sum(record["ended"] - record["started"] for record in measured),
+        "measure_seconds": sum(end - start for record in measured for start, end in spans_of(record)),
     }
+
+
+def spans_of(measurement: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """(started, ended) of each measurement behind a record, seconds of the run: of a confirmed one, of each round."""
+    whole = [[measurement["started"], measurement["ended"]]] if "started" in measurement else []
+    return [(start, end) for start, end in measurement.get("spans") or whole]
 
 
 def load_result(folder: str | Path) -> TuneResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -12,6 +13,7 @@ import anyio
 import anyio.to_thread
 
 from teeny_async.api import Compiler
+from teeny_async.errors import RequestError
 from teeny_async.execution.machine import available_cpus
 from teeny_async.execution.runner import LocalRunner
 from teeny_async.files import write_whole
@@ -21,6 +23,7 @@ from teeny_async.toolchains.base import ToolNotFound
 from teeny_async.tuning import best, journal
 from teeny_async.tuning.budget import Budget
 from teeny_async.tuning.expressions import names_in
+from teeny_async.tuning.finals import ROUNDS
 from teeny_async.tuning.mca import Mca, McaFinder
 from teeny_async.tuning.measurement import Measure, MeasureContext, Measurer, UserMeasure
 from teeny_async.tuning.objectives import Objective, objective_named
@@ -29,7 +32,7 @@ from teeny_async.tuning.result import TuneResult, stats_of, tied
 from teeny_async.tuning.strategies import StrategyMaker, strategy_named
 from teeny_async.tuning.study import Study
 from teeny_async.tuning.sweep import Sweep
-from teeny_async.tuning.tuner import OnVerdict, Tuner
+from teeny_async.tuning.tuner import OnStep, OnVerdict, Tuner
 from teeny_async.tuning.watch import Watch
 
 
@@ -45,11 +48,13 @@ async def tune(
     run: str | Path | None = None,
     resume: bool = False,
     confirm: int = 3,
+    rounds: int = ROUNDS,
     hopeless: float = 4.0,
     threads: str | None = None,
     shared: str | None = None,
     on_plan: Callable[[Plan], None] | None = None,
     on_verdict: OnVerdict | None = None,
+    on_step: OnStep | None = None,
     **options: Any,
 ) -> TuneResult:
     """Search a sweep for the best configuration of each kernel on each target.
@@ -60,9 +65,10 @@ async def tune(
         devices: what the function may be called for at the same time, by name.
     strategy: "grid", "random", "halving", "optuna", or what makes one. budget: `Budget`, "200,10m", or a number of
         configurations. run: the folder of the run; resume: go on with what its journal has.
-    confirm: how many of the best measured ones are measured again at the end. hopeless: a run that takes this many
+    confirm: how many of the best measured ones are measured again at the end, in turns, `rounds` times each; their
+        spread is that of the rounds (see `teeny_async.tuning.finals`). hopeless: a run that takes this many
         times the best is not repeated. threads, shared: of a block, as expressions over a configuration, for the
-        estimate of occupancy. on_plan, on_verdict: called in the event loop. options: those of `Compiler`.
+        estimate of occupancy. on_plan, on_verdict, on_step (`teeny_async.tuning.steps`): called in the event loop. options: those of `Compiler`.
 
     Raises RequestError for what cannot be searched, before anything is compiled; a ToolchainError for what would
     fail every configuration; OSError when the journal cannot be written.
@@ -79,13 +85,23 @@ async def tune(
         seed=seed,
         budget=_budget(budget),
         confirm=confirm,
+        rounds=_checked_rounds(rounds),
         hopeless=hopeless,
         threads=_expression(threads),
         shared=_expression(shared),
         strategy=strategy if isinstance(strategy, str) else getattr(strategy, "name", "custom"),
     )
     folder = None if run is None else Path(run)
-    return await _run(setting, options, folder=folder, resume=resume, on_plan=on_plan, on_verdict=on_verdict)
+    return await _run(setting, options, folder=folder, resume=resume, told=_Told(on_plan, on_verdict, on_step))
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Who is told of what."""
+
+    plan: Callable[[Plan], None] | None
+    verdict: OnVerdict | None
+    step: OnStep | None
 
 
 async def _run(
@@ -94,8 +110,7 @@ async def _run(
     *,
     folder: Path | None,
     resume: bool,
-    on_plan: Callable[[Plan], None] | None,
-    on_verdict: OnVerdict | None,
+    told: _Told,
 ) -> TuneResult:
     watch = Watch(options.pop("on_event", None))
     leaves = getattr(setting.measurer, "leaves", 0)
@@ -107,8 +122,8 @@ async def _run(
             await stack.enter_async_context(setting.measurer)
         mca = await _mca(setting.wanted, compiler, stack)
         studies, notes = await make_studies(setting, compiler, mca)
-        if on_plan is not None:
-            on_plan(plan_of(setting, studies, notes))
+        if told.plan is not None:
+            told.plan(plan_of(setting, studies, notes))
         log = None
         header = header_of(setting, studies, notes)
         if folder is not None:
@@ -121,7 +136,8 @@ async def _run(
             measurer=setting.measurer,
             mca=mca,
             journal=log,
-            on_verdict=on_verdict,
+            on_verdict=told.verdict,
+            on_step=told.step,
         )
         await tuner.search()
         await tuner.confirm()
@@ -200,6 +216,12 @@ def _budget(budget: Budget | str | int | None) -> Budget:
     if budget is None:
         return Budget()
     return Budget(configs=budget) if isinstance(budget, int) else Budget.parse(budget)
+
+
+def _checked_rounds(rounds: int) -> int:
+    if rounds < 1:
+        raise RequestError(f"rounds: 1 or more, not {rounds!r}")
+    return rounds
 
 
 def _expression(text: str | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from teeny_async.model import CompileRequest
@@ -60,13 +60,14 @@ class Study:
         """Nothing of it is under way and nothing will be asked for."""
         return not self._pending
 
-    def next(self, known: Mapping[Identity, Verdict]) -> Trial | None:
+    def next(self, known: Mapping[Identity, Verdict], on_known: Callable[[Verdict], None]) -> Trial | None:
         """The next trial that has no verdict yet; known ones are told on the way. None when there is none now."""
         while (trial := self._strategy.ask()) is not None:
             self._pending += 1
             verdict = known.get(self.identity(trial))
             if verdict is None:
                 return trial
+            on_known(verdict)
             self.settle(trial, verdict)
         return None
 

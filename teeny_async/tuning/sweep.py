@@ -47,6 +47,7 @@ class Sweep:
     opt_level: int | str = 3
     flags: Sequence[str] = ()
     timeout: float | None = None
+    cpu_timeout: float | None = None
     log_level: str | None = None
 
     def __init__(
@@ -155,6 +156,7 @@ _DEFAULTS: dict[str, Any] = {
     "opt_level": 3,
     "flags": (),
     "timeout": None,
+    "cpu_timeout": None,
     "log_level": None,
 }
 _SHOWN = 12

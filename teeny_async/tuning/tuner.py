@@ -10,8 +10,9 @@ would have to ask for everything before it has learned anything. A verdict count
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from teeny_async.failures import POLICIES, FailureKind
 from teeny_async.frozen import FrozenMap
 from teeny_async.pipeline.session import Session
 from teeny_async.result import Artifact, CompileResult
+from teeny_async.tuning import finals
 from teeny_async.tuning.budget import Budget
 from teeny_async.tuning.expressions import evaluate
 from teeny_async.tuning.facts import Numbers, facts
@@ -29,22 +31,26 @@ from teeny_async.tuning.journal import Journal
 from teeny_async.tuning.mca import Mca
 from teeny_async.tuning.measurement import DevicePool, MeasureContext, MeasureFailed, Measurement, Measurer
 from teeny_async.tuning.space import Config
+from teeny_async.tuning.steps import Confirming, Known, Measured, Measuring, Step
 from teeny_async.tuning.strategies import Trial
 from teeny_async.tuning.study import Study
 from teeny_async.tuning.verdict import Identity, Phase, Status, Verdict, compile_record, failure_record
 from teeny_async.tuning.watch import Watch
 
 OnVerdict = Callable[[Verdict], None]
+OnStep = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """hopeless: a run that takes this many times the best is not repeated. confirm: how many of the best are
-    measured again at the end, when nothing compiles any more. threads, shared: of a block, as expressions."""
+    measured again at the end, when nothing compiles any more, and in how many rounds (see `tuning.finals`).
+    threads, shared: of a block, as expressions."""
 
     budget: Budget
     hopeless: float
     confirm: int
+    rounds: int
     threads: str | None
     shared: str | None
     workers: int
@@ -64,6 +70,7 @@ class Tuner:
         mca: Mca | None,
         journal: Journal | None,
         on_verdict: OnVerdict | None,
+        on_step: OnStep | None = None,
     ) -> None:
         self._session = session
         self._studies = list(studies)
@@ -74,6 +81,7 @@ class Tuner:
         self._mca = mca
         self._journal = journal
         self._on_verdict = on_verdict
+        self._on_step = on_step or (lambda step: None)
         self._known: Mapping[Identity, Verdict] = journal.record.verdicts if journal is not None else {}
         self._offset = journal.record.elapsed if journal is not None else 0.0
         self._began = time.monotonic()
@@ -90,19 +98,50 @@ class Tuner:
         await _all(self._work for _ in range(self._settings.workers))
 
     async def confirm(self) -> None:
-        """Measure the best few of each study again, with nothing else going on."""
+        """Measure the best few of each study again, with nothing else going on; see `tuning.finals`."""
         for study in self._studies:
-            if not study.objective.measured:
-                continue
-            for verdict in study.ranked()[: self._settings.confirm]:
-                trial = Trial(verdict.config)
-                known = self._known.get(study.identity(trial, "confirm"))
-                if known is not None:
-                    study.note(known)
-                    continue
-                again, artifact = await self._try(study, trial, "confirm")
-                await self._write(again)
-                study.note(again, artifact)
+            for _ in range(finals.WAVES if study.objective.measured and self._settings.confirm else 0):
+                wave = finals.contenders(study.ranked(), self._settings.confirm)
+                if not wave:
+                    break
+                await self._final(study, wave)
+
+    async def _final(self, study: Study, wave: Sequence[Verdict]) -> None:
+        """A verdict for each finalist, from rounds in turns. One that has it already is not measured again."""
+        rounds: dict[Config, list[Verdict]] = {}
+        ready: dict[Config, tuple[Verdict, Artifact]] = {}
+        for verdict in wave:
+            known = self._known.get(study.identity(Trial(verdict.config), "confirm"))
+            found, artifact = (known, None) if known is not None else await self._finalist(study, verdict)
+            if known is not None:
+                self._on_step(Known(verdict=known))
+            elif artifact is None:
+                await self._write(found)
+            if artifact is None:
+                study.note(found)
+            else:
+                ready[verdict.config] = found, artifact
+                rounds[verdict.config] = []
+        if ready:
+            count = self._settings.rounds
+            self._on_step(Confirming(target=study.space.target_name, configs=len(ready), rounds=count))
+        for _ in range(self._settings.rounds):
+            for config, (verdict, artifact) in ready.items():
+                trial = Trial(config)
+                rounds[config].append(await self._evaluate(study, trial, verdict, artifact))
+        for config, (_, artifact) in ready.items():
+            verdict = finals.pooled(rounds[config])
+            await self._write(verdict)
+            study.note(verdict, artifact)
+
+    async def _finalist(self, study: Study, searched: Verdict) -> tuple[Verdict, Artifact | None]:
+        """What there is to measure of a finalist, without a compile where this process still has it."""
+        artifact = study.kept(searched.config)
+        if artifact is None:
+            return await self._compiled(study, Trial(searched.config), "confirm")
+        compiled = FrozenMap({**searched.compile, "source": "kept"})
+        blank = replace(searched, phase="confirm", value=None, fidelity=1.0, measurement=FrozenMap(), compile=compiled)
+        return blank, artifact
 
     async def _work(self) -> None:
         while True:
@@ -110,7 +149,9 @@ class Tuner:
             found = self._next()
             if found is not None:
                 study, trial = found
-                verdict, artifact = await self._try(study, trial)
+                verdict, artifact = await self._compiled(study, trial, "search")
+                if artifact is not None:
+                    verdict = await self._evaluate(study, trial, verdict, artifact)
                 await self._write(verdict)
                 study.settle(trial, verdict, artifact)
                 self._wake()
@@ -127,10 +168,13 @@ class Tuner:
         for _ in self._studies:
             study = self._studies[self._turn % len(self._studies)]
             self._turn += 1
-            trial = study.next(self._known)
+            trial = study.next(self._known, self._tell_known)
             if trial is not None:
                 return study, trial
         return None
+
+    def _tell_known(self, verdict: Verdict) -> None:
+        self._on_step(Known(verdict=verdict))
 
     def _over(self) -> bool:
         return self._settings.budget.exhausted(self.elapsed) or all(study.idle for study in self._studies)
@@ -145,8 +189,11 @@ class Tuner:
         if self._on_verdict is not None:
             self._on_verdict(verdict)
 
-    async def _try(self, study: Study, trial: Trial, phase: Phase = "search") -> tuple[Verdict, Artifact | None]:
-        """Compile and evaluate a configuration. Raises a ToolchainError for what would fail all of them."""
+    async def _compiled(self, study: Study, trial: Trial, phase: Phase) -> tuple[Verdict, Artifact | None]:
+        """A configuration's verdict as far as it goes without an artifact, and that, if there is one.
+
+        Raises a ToolchainError for what would fail all of them.
+        """
         verdict = Verdict(
             kernel=study.space.kernel.name,
             target=study.space.target_name,
@@ -176,17 +223,7 @@ class Tuner:
             numbers = self._facts(study, trial.config, result)
         except RequestError as error:
             return self._ended(verdict, failure={"kind": "request", "message": str(error)}), None
-        verdict = replace(verdict, facts=FrozenMap(numbers))
-        best = study.best.value if study.best is not None and phase == "search" else None
-        context = MeasureContext(
-            request=request,
-            target=study.target,
-            device="",
-            fidelity=trial.fidelity,
-            best=best,
-            give_up_above=None if best is None else best * self._settings.hopeless,
-        )
-        return await self._evaluate(study, verdict, result.artifact, context), result.artifact
+        return replace(verdict, facts=FrozenMap(numbers)), result.artifact
 
     def _facts(self, study: Study, config: Config, result: CompileResult) -> Numbers:
         settings = self._settings
@@ -194,12 +231,13 @@ class Tuner:
         shared = None if settings.shared is None else int(evaluate(settings.shared, config))
         return facts(result, study.target, threads=threads, shared=shared)
 
-    async def _evaluate(self, study: Study, verdict: Verdict, artifact: Artifact, context: MeasureContext) -> Verdict:
+    async def _evaluate(self, study: Study, trial: Trial, verdict: Verdict, artifact: Artifact) -> Verdict:
+        """The verdict of what was compiled, by what the study is after."""
         if study.objective.measured:
             if verdict.facts.get("occupancy") == 0:
                 message = "a block of it does not fit on the multiprocessor"
                 return self._ended(verdict, status="infeasible", failure={"kind": "infeasible", "message": message})
-            return await self._measure(verdict, artifact, context)
+            return await self._measure(verdict, artifact, self._context(study, trial, verdict.phase))
         if study.objective.name == "mca":
             assert self._mca is not None
             cycles = await self._mca.cycles(artifact["asm"].decode("utf-8", "replace"), study.target)
@@ -212,11 +250,23 @@ class Tuner:
             return self._ended(verdict, status="unranked", failure={"kind": "unranked", "message": message})
         return self._ended(verdict, status="ok", value=float(value))
 
+    def _context(self, study: Study, trial: Trial, phase: Phase) -> MeasureContext:
+        best = study.best.value if study.best is not None and phase == "search" else None
+        return MeasureContext(
+            request=study.request(trial.config),
+            target=study.target,
+            device="",
+            fidelity=trial.fidelity,
+            confirming=phase == "confirm",
+            best=best,
+            give_up_above=None if best is None else best * self._settings.hopeless,
+        )
+
     async def _measure(self, verdict: Verdict, artifact: Artifact, context: MeasureContext) -> Verdict:
         assert self._pool is not None
         assert self._measurer is not None
         async with self._pool.one() as device:
-            with self._watch.measuring() as contention:
+            with self._watch.measuring() as contention, self._telling(verdict, device):
                 began = self.elapsed
                 context = replace(context, device=device)
                 try:
@@ -231,11 +281,20 @@ class Tuner:
                 record = {
                     "device": device,
                     **found.record(),
-                    "contention": contention.record(),
+                    "contention": {**contention.record(), **(found.contention or {})},
                     "started": round(began, 6),
                     "ended": round(self.elapsed, 6),
                 }
         return self._ended(verdict, status="ok", value=found.value, measurement=FrozenMap(record))
+
+    @contextlib.contextmanager
+    def _telling(self, verdict: Verdict, device: str) -> Iterator[None]:
+        now = time.monotonic()
+        self._on_step(Measuring(device=device, target=verdict.target, config=verdict.config, time=now))
+        try:
+            yield
+        finally:
+            self._on_step(Measured(device=device))
 
     def _ended(self, verdict: Verdict, **changes: Any) -> Verdict:
         return replace(verdict, at=round(self.elapsed, 6), **changes)

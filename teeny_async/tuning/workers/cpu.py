@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import platform
+import resource
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,12 +37,14 @@ def handle(message: Mapping[str, Any]) -> Mapping[str, Any]:
     call()
     problem.check(arrays)
     once, batch = _timer(call)
+    quiet = _Quiet()
     timed = measure(
         once,
         batch=batch,
         fidelity=message["fidelity"],
         best=message["best"],
         give_up_above=message["give_up_above"],
+        thorough=message.get("thorough", False),
     )
     return {
         "time": timed.median,
@@ -51,7 +54,25 @@ def handle(message: Mapping[str, Any]) -> Mapping[str, Any]:
         "stopped": timed.stopped,
         "checked": True if problem.expected is not None else None,
         "clocks": clocks(),
+        "contention": quiet.disturbed(),
     }
+
+
+class _Quiet:
+    """How far this process had its CPU to itself, since it was made."""
+
+    def __init__(self) -> None:
+        self._began = self._now()
+
+    def disturbed(self) -> dict[str, float]:
+        """preempted: times that something else was put in its place. waited: the share of the time without a CPU."""
+        wall, cpu, switches = (now - then for now, then in zip(self._now(), self._began, strict=True))
+        return {"preempted": switches, "waited": round(max(0.0, 1 - cpu / wall), 4) if wall > 0 else 0.0}
+
+    @staticmethod
+    def _now() -> tuple[float, float, float]:
+        switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+        return time.perf_counter(), time.process_time(), switches
 
 
 def _call(function: Any, problem: Problem, arrays: Mapping[str, Any]) -> Callable[[], None]:

@@ -39,12 +39,14 @@ def measure(
     best: float | None = None,
     give_up_above: float | None = None,
     warm_up: float = WARM_UP,
+    thorough: bool = False,
 ) -> Timed:
     """Warm up by time, then run until the median is known to `PRECISION` or the budget is spent.
 
     once: calls the kernel `batch` times and says the seconds of all of them. best: seconds of one call of the best
-    kernel so far: one that is clearly slower is not measured as well. give_up_above: seconds of one call; when the first two runs (the first one pays for page faults and lazy loading) are both slower, that is the
-    whole measurement. warm_up: seconds.
+    kernel so far: one that is clearly slower is not measured as well. give_up_above: seconds of one call; when the
+    first two runs (the first one pays for page faults and lazy loading) are both slower, that is the whole
+    measurement. warm_up: seconds. thorough: spend the whole budget: the spread is wanted, and not only the median.
     """
     first = once()
     second = once()
@@ -61,7 +63,7 @@ def measure(
         took = once()
         samples.append(took / batch)
         left -= took
-        if len(samples) == look:
+        if len(samples) == look and not thorough:
             if uncertainty(samples) <= _wanted(summary(samples).median, best) / fidelity:
                 break
             look *= 2
