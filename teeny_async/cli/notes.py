@@ -8,6 +8,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from teeny_async.events import Event, Waiting, Warned
+from teeny_async.report.text import waiting_text
+
 _MOST = 20
 """Different notes; a cache on a failing disk would otherwise write one for every result."""
 
@@ -19,12 +22,21 @@ class Notes(logging.Handler):
         super().__init__(logging.WARNING)
         self._note = note
         self._said: set[str] = set()
+        self._waited_for: set[int | None] = set()
 
     def say(self, text: str) -> None:
         if text in self._said or len(self._said) > _MOST:
             return
         self._said.add(text)
         self._note(text if len(self._said) <= _MOST else "warning: there is more of this, which is left out")
+
+    def see(self, event: Event) -> None:
+        """Say what a session warns of, and what it waits for: once for each process, which may have a thousand more."""
+        if isinstance(event, Warned):
+            self.say(f"warning: {event.message}")
+        elif isinstance(event, Waiting) and event.pid not in self._waited_for:
+            self._waited_for.add(event.pid)
+            self.say(waiting_text(event))
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record).removeprefix("teeny_async: ")

@@ -21,7 +21,7 @@ from teeny_async.cli.requests import Work, check, work_of
 from teeny_async.cli.sessions import session_options
 from teeny_async.cli.signals import Interrupts
 from teeny_async.cli.sinks import Sink, stats_to_dict
-from teeny_async.events import Event, Waiting, Warned
+from teeny_async.events import Event
 from teeny_async.execution.tasks import ServiceGroup
 from teeny_async.failures import POLICIES
 from teeny_async.files import LineLog
@@ -35,7 +35,6 @@ from teeny_async.report.closing import cost_line, count_line, failure_lines, unc
 from teeny_async.report.progress import make_progress
 from teeny_async.report.style import has_color
 from teeny_async.report.summary import MAX_ROWS, Summary
-from teeny_async.report.text import waiting_text
 from teeny_async.result import CompileResult
 
 
@@ -68,17 +67,12 @@ class _Run:
         """Compile and report."""
         with notes_from_logging(self._progress.note) as notes:
             async with self._event_log() as log:
-                waited_for: set[int | None] = set()
 
                 def on_event(event: Event) -> None:
                     self._activity.see(event)
                     if log is not None:
                         log.write(event_to_dict(event))
-                    if isinstance(event, Warned):
-                        notes.say(f"warning: {event.message}")
-                    elif isinstance(event, Waiting) and event.pid not in waited_for:
-                        waited_for.add(event.pid)  # once for each: it may have a thousand more of ours
-                        notes.say(waiting_text(event))
+                    notes.see(event)
 
                 await self._compile(self._compiler(on_event), log)
                 if log is not None:

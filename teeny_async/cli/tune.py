@@ -23,13 +23,14 @@ class TuneOptions:
     strategy: str
     seed: int
     budget: str | None
-    run: Path
+    run: Path | None
     resume: bool
     constraint: tuple[str, ...]
     flag_choice: tuple[str, ...]
     override: tuple[str, ...]
     threads: str | None
     confirm: int
+    rounds: int
     measure: str | None
     call: str | None
     size: tuple[str, ...]
@@ -79,7 +80,6 @@ _OPTIONS = (
     _option(_SEARCH, "--budget", metavar="N|TIME", help="200 (configurations of each target), 10m, or 200,10m."),
     _option(
         *(_SEARCH, "--run"),
-        required=True,
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
         help="Folder of the run: journal.jsonl, best.json, report.html, trace.json.",
@@ -124,6 +124,13 @@ _OPTIONS = (
         default=3,
         metavar="N",
         help="How many of the best to measure again at the end. Default: 3.",
+    ),
+    _option(
+        *(_MEASURE, "--rounds"),
+        type=click.IntRange(min=1),
+        default=5,
+        metavar="N",
+        help="How often each of them is measured then, in turns. Default: 5.",
     ),
 )
 

@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import click
 
-from teeny_async.cli.notes import notes_from_logging
+from teeny_async.cli.notes import Notes, notes_from_logging
 from teeny_async.cli.options import Options
 from teeny_async.cli.requests import work_of
 from teeny_async.cli.sessions import session_options
@@ -25,11 +25,10 @@ from teeny_async.cli.tune import TuneOptions
 from teeny_async.cli.values import parse_params, split_list
 from teeny_async.events import Event
 from teeny_async.execution.tasks import ServiceGroup
-from teeny_async.report.activity import Activity
 from teeny_async.report.html import page
 from teeny_async.report.style import has_color
 from teeny_async.report.trace import chrome_trace
-from teeny_async.report.tune_progress import Leaders, make_tune_progress
+from teeny_async.report.tune_progress import TuneActivity, make_tune_progress
 from teeny_async.report.tune_tables import winner_lines
 from teeny_async.tuning.expressions import constraint
 from teeny_async.tuning.measurement import Measurer
@@ -49,45 +48,58 @@ def run(options: Options, own: TuneOptions) -> int:
     if own.dry_run:
         click.echo(sweep.describe())
         return 0
+    if own.run is None:
+        raise click.UsageError("--run DIR is missing: the folder that the run is kept in")
     measurer = _measurer(own, sweep)
     with Interrupts() as interrupts:
-        return anyio.run(_Run(options, own, sweep, measurer, interrupts).go, backend=options.backend)
+        run = _Run(options, own, own.run, sweep, measurer, interrupts=interrupts)
+        return anyio.run(run.go, backend=options.backend)
 
 
 class _Run:
     def __init__(
-        self, options: Options, own: TuneOptions, sweep: Sweep, measurer: Measurer | None, interrupts: Interrupts
+        self,
+        options: Options,
+        own: TuneOptions,
+        folder: Path,
+        sweep: Sweep,
+        measurer: Measurer | None,
+        *,
+        interrupts: Interrupts,
     ) -> None:
         self._options = options
         self._own = own
+        self._folder = folder
         self._sweep = sweep
         self._measurer = measurer
         self._interrupts = interrupts
-        self._activity = Activity(None, time.monotonic())
-        self._leaders = Leaders()
-        self._progress = make_tune_progress(self._activity, self._leaders, quiet=options.quiet, environ=os.environ)
+        self._activity = TuneActivity(time.monotonic())
+        self._progress = make_tune_progress(self._activity, quiet=options.quiet, environ=os.environ)
 
     async def go(self) -> int:
         """Search, then report; what a signal leaves is reported too."""
         result: TuneResult | None = None
-        with notes_from_logging(self._progress.note):
+        with notes_from_logging(self._progress.note) as notes:
             async with self._showing():
                 with anyio.CancelScope() as scope, self._interrupts.cancelling(scope):
-                    result = await self._tune()
+                    result = await self._tune(notes)
         if result is None:
-            click.echo(f"stopped; go on with --resume --run {self._own.run}", err=True)
-            result = load_result(self._own.run)
-        paths = write_report(self._own.run, result)
+            click.echo(f"stopped; go on with --resume --run {self._folder}", err=True)
+            result = load_result(self._folder)
+        paths = write_report(self._folder, result)
         code = show_best(result, as_json=self._options.format == "json")
         if not self._options.quiet:
-            for note in dict.fromkeys(result.notes):
-                click.echo(note, err=True)
             click.echo(_closing(result), err=True)
             click.echo(f"report: {paths[0]}", err=True)
         return self._interrupts.exit_code or code
 
-    async def _tune(self) -> TuneResult:
+    async def _tune(self, notes: Notes) -> TuneResult:
         options, own = self._options, self._own
+
+        def on_event(event: Event) -> None:
+            self._activity.see(event)
+            notes.see(event)
+
         return await tune(
             self._sweep,
             split_list([own.objective]),
@@ -95,24 +107,25 @@ class _Run:
             strategy=own.strategy,
             seed=own.seed,
             budget=own.budget,
-            run=own.run,
+            run=self._folder,
             resume=own.resume,
             confirm=own.confirm,
+            rounds=own.rounds,
             threads=own.threads or _threads(own),
             shared=own.shared,
             on_plan=self._planned,
-            on_verdict=self._leaders.see,
-            on_event=self._seen,
+            on_verdict=self._activity.verdict,
+            on_step=self._activity.step,
+            on_event=on_event,
             **session_options(options),
         )
 
     def _planned(self, plan: Plan) -> None:
         self._activity.total = plan.total
-        if not self._options.quiet and plan.describe:
-            self._progress.note(plan.describe)
-
-    def _seen(self, event: Event) -> None:
-        self._activity.see(event)
+        self._activity.seconds = plan.seconds
+        if not self._options.quiet:
+            for text in (plan.describe, *plan.notes):
+                self._progress.note(text)
 
     @asynccontextmanager
     async def _showing(self) -> AsyncIterator[None]:
@@ -183,7 +196,8 @@ def _measurer(own: TuneOptions, sweep: Sweep) -> Measurer | None:
     call = {"reference": own.reference, "grid": own.grid, "block": own.block, "shared": own.shared}
     signature = Signature.parse(symbol, own.call, _sizes(own.size), **call)
     targets = [target for target in sweep.targets if target is not None and not isinstance(target, str)]
-    if any(target.is_nvidia for target in targets):
+    # With a processor and a GPU among the targets, a launch (--grid) says which of them the call is for.
+    if any(target.is_nvidia for target in targets) and (own.grid or all(target.is_gpu for target in targets)):
         from teeny_async.tuning.cuda import CudaMeasurer
 
         return CudaMeasurer(signature, devices=[int(number) for number in own.device or ("0",)])

@@ -70,6 +70,10 @@ class Activity:
                 self._running.pop(key, None)
                 self._waiting.add(key)
 
+    def skip(self) -> None:
+        """One of the results was there before the run began: it says nothing about the speed."""
+        self._samples = deque((at, done + 1) for at, done in self._samples)
+
     def seconds_left(self, now: float) -> float | None:
         """A guess from the speed of the last seconds; None while there is nothing to go by."""
         if now - self._samples[-1][0] >= _MEMORY / 100:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -11,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from teeny_async.report.activity import Activity, Running
+from teeny_async.report.activity import Activity
 from teeny_async.report.style import STYLES
 from teeny_async.report.summary import STATES
 from teeny_async.report.text import seconds_text
@@ -56,28 +55,24 @@ class LiveProgress:
 
 def display(activity: Activity, now: float) -> RenderableType:
     """What is shown at a moment."""
-    parts: list[RenderableType] = [_bar(activity, now), _counts(activity)]
-    if running := activity.running:
-        parts.append(_running(running[:_MOST_RUNNING], now, len(running) - _MOST_RUNNING))
-    if activity.last_failure:
-        line = Text.assemble((" last failure ", "red"), activity.last_failure, no_wrap=True, overflow="ellipsis")
-        parts.append(line)
-    return Group(*parts)
+    return Group(bar(activity, now), counts(activity), *running(activity, now), *failure(activity))
 
 
-def _bar(activity: Activity, now: float) -> RenderableType:
+def bar(activity: Activity, now: float) -> RenderableType:
+    """How much is done, and how long it took and will take."""
     done, total = activity.done, activity.total
     grid = Table.grid(padding=(0, 1))
-    bar = ProgressBar(total=total, completed=done, width=_BAR, pulse=total is None, complete_style="green")
+    strip = ProgressBar(total=total, completed=done, width=_BAR, pulse=total is None, complete_style="green")
     share = f"{done:,}" if total is None else f"{done:,}/{total:,}  {done * 100 // (total or 1)}%"
     clock = seconds_text(now - activity.began)
     left = activity.seconds_left(now)
     clock += f", about {seconds_text(left)} left" if left and done != total else ""
-    grid.add_row("", bar, Text(share, "bold"), Text(clock, "dim"))
+    grid.add_row("", strip, Text(share, "bold"), Text(clock, "dim"))
     return grid
 
 
-def _counts(activity: Activity) -> Text:
+def counts(activity: Activity) -> Text:
+    """What came of the compiles."""
     text = Text(" ", no_wrap=True, overflow="ellipsis")
     for state in STATES:
         count = activity.states[state]
@@ -91,13 +86,25 @@ def _counts(activity: Activity) -> Text:
     return text
 
 
-def _running(running: Sequence[Running], now: float, more: int) -> RenderableType:
+def running(activity: Activity, now: float) -> list[RenderableType]:
+    """The compiles under way, the oldest first; nothing when there are none."""
+    shown = activity.running[:_MOST_RUNNING]
+    more = len(activity.running) - len(shown)
+    if not shown:
+        return []
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(no_wrap=True, overflow="ellipsis")
-    for compile in running:
+    for compile in shown:
         age = now - compile.since
         grid.add_row(Text(f"  {seconds_text(age)}", "yellow" if age > _OLD else "dim"), Text(compile.name))
     if more > 0:
         grid.add_row("", Text(f"and {more:,} more", "dim"))
-    return grid
+    return [grid]
+
+
+def failure(activity: Activity) -> list[RenderableType]:
+    """The last failure, on one line."""
+    if not activity.last_failure:
+        return []
+    return [Text.assemble((" last failure ", "red"), activity.last_failure, no_wrap=True, overflow="ellipsis")]

@@ -187,9 +187,23 @@ def _only_writer(folder: Path) -> Iterator[bytes]:
 
 def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
     identity_before, identity_now = before.get("identity", {}), now.get("identity", {})
-    changed = [name for name in identity_now if identity_before.get(name) != identity_now[name]]
+    # What an older version did not write down cannot be compared.
+    shared = [name for name in identity_now if name in identity_before]
+    changed = [name for name in shared if identity_before[name] != identity_now[name]]
     if changed:
-        raise RequestError(f"{path} belongs to another run ({', '.join(changed)} changed): name another folder")
+        raise RequestError(
+            f"{path} belongs to another run ({_changes(identity_before, identity_now, changed)}): name another folder"
+        )
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any], names: list[str]) -> str:
+    """As in "kernels changed" or "devices changed from H100 to H200"."""
+    listed = [name for name in names if all(isinstance(side[name], list) for side in (before, now))]
+    return "; ".join(
+        f"{name} changed"
+        + (f" from {', '.join(before[name]) or 'none'} to {', '.join(now[name]) or 'none'}" if name in listed else "")
+        for name in names
+    )
 
 
 def _fsync(path: Path) -> None:

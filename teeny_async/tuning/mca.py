@@ -21,6 +21,7 @@ from teeny_async.model import CompileRequest
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.target import Target
 from teeny_async.toolchains.base import BASE_ENV, Driver, Host, Toolchain, ToolNotFound
+from teeny_async.tuning.objectives import OBJECTIVES
 
 ITERATIONS = 100
 _NAMES = ("llvm-mca", *(f"llvm-mca-{version}" for version in range(30, 12, -1)))
@@ -117,13 +118,17 @@ class McaFinder(Driver):
 
 
 class Mca:
-    """One llvm-mca that was found. version: for people."""
+    """One llvm-mca that was found. version, caution (what its numbers are worth): for people."""
 
     def __init__(self, tool: Toolchain, runner: Runner) -> None:
         self._path = tool.path
         self._runner = runner
         self._known: dict[str, frozenset[str]] = {}
         self.version = tool.version
+        self.caution = (
+            f"mca: {tool.version} reckons a loop without caches and branch misses; it cannot rank configurations "
+            f"within {OBJECTIVES['mca'].tolerance:.0%} of each other, which count as ties"
+        )
 
     async def refusal(self, target: Target) -> str | None:
         """Why it cannot say anything about a target; None when it can."""

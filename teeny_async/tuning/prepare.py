@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,11 +34,12 @@ _MIN_WORKERS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is said before a run starts. describe: lines for people. total: configurations over all targets, None
-    where nobody knows. notes: what cannot be had, and why."""
+    """What is said before a run starts. describe: lines for people. total: trials over all targets, None where nobody
+    knows. seconds: of the budget. objectives: kernel and target -> objective. notes: what cannot be had, and why."""
 
     describe: str
     total: int | None
+    seconds: float | None
     objectives: Mapping[str, str]
     notes: Sequence[str]
 
@@ -73,6 +76,7 @@ class Setting:
 async def make_studies(setting: Setting, compiler: Compiler, mca: Mca | None) -> tuple[list[Study], list[str]]:
     """A study for each space, with the objective that can be had for it; and why others cannot."""
     studies, notes = [], []
+    _check_names(setting.sweep)
     for space in setting.sweep.spaces():
         sample = next(iter(space.configs()), None)
         if sample is None:
@@ -85,21 +89,35 @@ async def make_studies(setting: Setting, compiler: Compiler, mca: Mca | None) ->
             raise failure.error(request, None) from None
         objective, refusals = await _objective(setting, space.target, plan.target, mca)
         notes += [f"{space.target_name}: {refusal}" for refusal in refusals]
+        if objective.name == "mca" and mca is not None:
+            notes.append(mca.caution)
         measurer = setting.measurer if objective.measured else None
+        strategy = setting.maker(space, seed=setting.seed, limit=setting.budget.configs)
         study = Study(
             setting.sweep,
             space,
             objective=objective,
-            strategy=setting.maker(space, seed=setting.seed, limit=setting.budget.configs),
+            strategy=strategy,
             target=plan.target,
             toolchain=", ".join(stage.toolchain.version for stage in plan.stages),
             flags=measurer.flags if measurer is not None else (),
-            total=_total(space, setting.budget),
+            total=_total(space, setting.budget) if strategy.trials is None else strategy.trials,
             keep=max(1, setting.confirm),
         )
         await compiler.plan(study.request(sample))
         studies.append(study)
-    return studies, notes
+    return studies, list(dict.fromkeys(notes))
+
+
+def _check_names(sweep: Sweep) -> None:
+    """Raises RequestError where a journal could not tell two searches apart."""
+    for what, names in (
+        ("kernels", [kernel.name for kernel in sweep.kernels]),
+        ("targets", ["default" if target is None else str(target) for target in sweep.targets]),
+    ):
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
+        if twice:
+            raise RequestError(f"{what} of one run need different names: {', '.join(twice)} comes twice")
 
 
 async def _objective(
@@ -133,12 +151,31 @@ def _total(space: Space, budget: Budget) -> int | None:
 
 def plan_of(setting: Setting, studies: Sequence[Study], notes: Sequence[str]) -> Plan:
     totals = [study.total for study in studies]
+    counted = all(space.size <= COUNTED for space in setting.sweep.spaces())
+    lines = [setting.sweep.describe(count=counted), *_budget_lines(setting.budget), *_objective_lines(setting, studies)]
     return Plan(
-        describe=setting.sweep.describe() if all(space.size <= COUNTED for space in setting.sweep.spaces()) else "",
+        describe="\n".join(lines),
         total=None if None in totals else sum(total or 0 for total in totals),
-        objectives={study.space.target_name: study.objective.label for study in studies},
+        seconds=setting.budget.seconds,
+        objectives={f"{s.space.kernel.name} {s.space.target_name}": s.objective.label for s in studies},
         notes=notes,
     )
+
+
+def _budget_lines(budget: Budget) -> list[str]:
+    limits = [] if budget.configs is None else [f"{budget.configs:,} configurations of each target"]
+    limits += [] if budget.seconds is None else [f"{budget.seconds:g} s"]
+    return [f"budget: {', '.join(limits)}, at most"] if limits else []
+
+
+def _objective_lines(setting: Setting, studies: Sequence[Study]) -> list[str]:
+    """As in "by time, measured on AMD EPYC (cpu 1): native" and "by mca (estimate): znver3, znver4"."""
+    groups: dict[str, list[str]] = {}
+    for study in studies:
+        devices = setting.measurer.devices() if study.objective.measured and setting.measurer is not None else ()
+        where = f", measured on {', '.join(devices)}" if devices else ""
+        groups.setdefault(f"{study.objective.label}{where}", []).append(study.space.target_name)
+    return [f"by {label}: {', '.join(dict.fromkeys(targets))}" for label, targets in groups.items()]
 
 
 def header_of(setting: Setting, studies: Sequence[Study], notes: Sequence[str]) -> dict[str, Any]:
@@ -152,6 +189,7 @@ def header_of(setting: Setting, studies: Sequence[Study], notes: Sequence[str]) 
         for kernel in setting.sweep.kernels
     }
     problem = getattr(setting.measurer, "problem", None)
+    devices = list(setting.measurer.devices()) if setting.measurer is not None else []
     return {
         "identity": {
             "kernels": kernels,
@@ -159,6 +197,9 @@ def header_of(setting: Setting, studies: Sequence[Study], notes: Sequence[str]) 
             "problem": problem,
             "flags": list(setting.sweep.flags),
             "opt_level": setting.sweep.opt_level,
+            "toolchains": sorted({study.toolchain for study in studies}),
+            "resolved": {study.space.target_name: str(study.target) for study in studies},
+            "devices": [_model(name) for name in devices],
         },
         "strategy": setting.strategy,
         "seed": setting.seed,
@@ -169,10 +210,14 @@ def header_of(setting: Setting, studies: Sequence[Study], notes: Sequence[str]) 
             }
             for study in studies
         },
-        "resolved": {study.space.target_name: str(study.target) for study in studies},
         "toolchains": sorted({study.toolchain for study in studies}),
-        "devices": list(setting.measurer.devices()) if setting.measurer is not None else [],
+        "devices": devices,
         "machine": {"node": platform.machine(), "system": platform.system(), "cpus": available_cpus()},
         "total": None if any(study.total is None for study in studies) else sum(s.total or 0 for s in studies),
         "notes": list(notes),
     }
+
+
+def _model(device: str) -> str:
+    """A device's name without which one of several it is: "AMD EPYC (cpu 1)" is as good as "AMD EPYC (cpu 0)"."""
+    return re.sub(r" \((?:cpu|cuda) \d+\)$", "", device)

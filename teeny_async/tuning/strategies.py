@@ -34,6 +34,8 @@ class Strategy(ABC):
     """Asked and told from one task at a time."""
 
     name: ClassVar[str]
+    trials: int | None = None
+    """How many trials it will ask for, where that is another number than that of the configurations."""
 
     @abstractmethod
     def ask(self) -> Trial | None:
@@ -107,6 +109,7 @@ class Halving(Strategy):
     def __init__(self, space: Space, *, seed: int = 0, limit: int | None = None) -> None:
         configs = list(itertools.islice(shuffled(space, seed), limit))
         self._fidelity = self._first_fidelity(len(configs))
+        self.trials = self._expected(len(configs))
         self._waiting = configs
         self._pending = 0
         self._scores: dict[Config, float | None] = {}
@@ -118,6 +121,14 @@ class Halving(Strategy):
         while count // self.eta**rungs >= 1 and fidelity / self.eta >= self.least * 0.999:
             rungs, fidelity = rungs + 1, fidelity / self.eta
         return fidelity
+
+    def _expected(self, count: int) -> int:
+        """Trials of all rungs."""
+        total, fidelity = count, self._fidelity
+        while fidelity < 0.99:
+            count, fidelity = max(1, count // self.eta), fidelity * self.eta
+            total += count
+        return total
 
     def ask(self) -> Trial | None:
         if not self._waiting:

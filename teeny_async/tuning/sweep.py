@@ -117,17 +117,24 @@ class Sweep:
             total += known[name]
         return total
 
-    def describe(self) -> str:
-        """What the sweep will compile, in a few lines, with the exact count."""
+    def describe(self, *, count: bool = True) -> str:
+        """What the sweep will compile, in a few lines, with the exact count.
+
+        count: try every constraint on every configuration for that; else the last line gives a bound.
+        """
         kernels = ", ".join(kernel.name for kernel in self.kernels)
         targets = ", ".join("default" if target is None else str(target) for target in self.targets)
         lines = [f"{len(self.kernels)} x kernel: {kernels}", f"{len(self.targets)} x target: {targets}"]
         lines += [f"{len(values)} x {name}: {_listed(values)}" for name, values in self._dimensions(None).items()]
         for pattern, params in self.overrides.items():
             lines += [f"  on {pattern}, {name}: {_listed(values)}" for name, values in params.items()]
-        product, count = sum(space.size for space in self.spaces()), self.count()
-        rejected = f" (of {product:,}; {_plural(len(self.constraints))} rejected {product - count:,})"
-        return "\n".join([*lines, f"{count:,} compiles{rejected if product != count else ''}"])
+        product = sum(space.size for space in self.spaces())
+        if not count and self.constraints:
+            bound = f"at most {product:,} compiles ({_plural(len(self.constraints))} not tried yet)"
+            return "\n".join([*lines, bound])
+        left = self.count()
+        rejected = f" (of {product:,}; {_plural(len(self.constraints))} rejected {product - left:,})"
+        return "\n".join([*lines, f"{left:,} compiles{rejected if product != left else ''}"])
 
     def _dimensions(self, target: Target | None) -> FrozenMap[Sequence[ParamValue]]:
         found: dict[str, Sequence[ParamValue]] = {FLAGS: self.flag_choices} if self.flag_choices else {}

@@ -10,17 +10,19 @@ import re
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from teeny_async.frozen import FrozenMap
-from teeny_async.report.activity import Activity
 from teeny_async.report.html import LIMIT, page
 from teeny_async.report.html_charts import best_so_far
 from teeny_async.report.html_heat import axes_of, shade
 from teeny_async.report.html_svg import ticks
 from teeny_async.report.trace import chrome_trace, compile_spans
-from teeny_async.report.tune_progress import Leaders, make_tune_progress
+from teeny_async.report.tune_live import tune_display
+from teeny_async.report.tune_progress import TuneActivity, make_tune_progress
 from teeny_async.report.tune_tables import winner_lines
 from teeny_async.tuning.result import TuneResult, number_text, stats_of
+from teeny_async.tuning.steps import Confirming, Known, Measured, Measuring
 from teeny_async.tuning.verdict import Verdict
 
 
@@ -146,10 +148,47 @@ def test_numbers_for_people() -> None:
 
 
 def test_progress_says_the_best_so_far() -> None:
-    stream, leaders = io.StringIO(), Leaders()
-    progress = make_tune_progress(Activity(10, 0.0), leaders, quiet=False, environ={}, stream=stream)
-    leaders.see(verdict(0, 0))
-    leaders.see(verdict(4, 0))
-    leaders.see(verdict(5, 0))
+    stream, activity = io.StringIO(), TuneActivity(0.0)
+    activity.total = 10
+    progress = make_tune_progress(activity, quiet=False, environ={}, stream=stream)
+    for x in (0, 4, 5):
+        activity.verdict(verdict(x, 0))
     progress.refresh(100.0)
-    assert re.search(r"best so far: sm_90: 100 us .* at X=4 Y=0 Z=1", stream.getvalue())
+    assert "3 of 10 (30%)" in stream.getvalue()
+    assert re.search(r"best so far: sm_90: 100 us \(.*\), measured, at X=4 Y=0 Z=1", stream.getvalue())
+    activity.step(Confirming(target="sm_90", configs=3, rounds=5))
+    progress.refresh(101.0)
+    assert stream.getvalue().endswith("confirming the best 3 of sm_90, in 5 rounds\n")
+
+
+def test_a_resumed_run_goes_on_from_where_it_was() -> None:
+    """What is known counts as done and says nothing about the speed; the best of it is the best."""
+    activity = TuneActivity(0.0)
+    activity.total = 100
+    for x in range(50):
+        activity.step(Known(verdict=verdict(x, 0)))
+    assert (activity.done, activity.seconds_left(0.0)) == (50, None)
+    for x in range(50, 60):
+        activity.verdict(verdict(x, 0))
+    assert activity.done == 60
+    assert activity.seconds_left(10.0) == pytest.approx(40.0)
+    assert "X=4 Y=0" in activity.leaders()[0]
+    activity.seconds = 12.0
+    assert activity.seconds_left(10.0) == pytest.approx(2.0)
+
+
+def test_the_live_display_has_what_is_compiled_and_what_is_measured() -> None:
+    activity = TuneActivity(0.0)
+    activity.total = 40
+    activity.step(Measuring(device="H200 (cuda 0)", target="sm_90", config=verdict(1, 2).config, time=1.0))
+    activity.verdict(verdict(0, 0))
+    activity.verdict(verdict(1, 1, status="wrong", value=None))
+    console = Console(width=100, file=io.StringIO(), color_system=None)
+    console.print(tune_display(activity, 3.5))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "2/40  5%" in text
+    assert "2.50 s measuring sm_90 X=1 Y=2 Z=1 on H200 (cuda 0)" in text
+    assert "wrong 1" in text
+    assert "best sm_90: 500 us" in text
+    activity.step(Measured(device="H200 (cuda 0)"))
+    assert activity.measuring == []
