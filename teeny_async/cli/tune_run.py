@@ -29,7 +29,7 @@ from teeny_async.report.html import page
 from teeny_async.report.style import has_color
 from teeny_async.report.trace import chrome_trace
 from teeny_async.report.tune_progress import TuneActivity, make_tune_progress
-from teeny_async.report.tune_tables import winner_lines
+from teeny_async.report.tune_tables import closing_line, failed_lines, winner_lines
 from teeny_async.tuning.expressions import constraint
 from teeny_async.tuning.measurement import Measurer
 from teeny_async.tuning.prepare import Plan
@@ -89,7 +89,9 @@ class _Run:
         paths = write_report(self._folder, result)
         code = show_best(result, as_json=self._options.format == "json")
         if not self._options.quiet:
-            click.echo(_closing(result), err=True)
+            for line in failed_lines(result, color=has_color(sys.stderr, os.environ)):
+                click.echo(line, err=True)
+            click.echo(closing_line(result), err=True)
             click.echo(f"report: {paths[0]}", err=True)
         return self._interrupts.exit_code or code
 
@@ -123,6 +125,7 @@ class _Run:
     def _planned(self, plan: Plan) -> None:
         self._activity.total = plan.total
         self._activity.seconds = plan.seconds
+        self._activity.places = list(plan.objectives)
         if not self._options.quiet:
             for text in (plan.describe, *plan.notes):
                 self._progress.note(text)
@@ -258,12 +261,3 @@ def write_report(folder: Path, result: TuneResult | None = None) -> list[Path]:
     for name, text in contents.items():
         (folder / name).write_text(text, encoding="utf-8")
     return [folder / name for name in contents]
-
-
-def _closing(result: TuneResult) -> str:
-    from teeny_async.report.text import plural, seconds_text
-
-    stats = result.stats
-    line = f"{plural(stats['verdicts'], 'verdict')} in {seconds_text(result.elapsed)}"
-    line += f": {seconds_text(stats['compile_seconds'])} of compiling"
-    return line + (f", {seconds_text(stats['measure_seconds'])} of measuring" if stats["measure_seconds"] else "")

@@ -11,6 +11,7 @@ from teeny_async.report.html_charts import convergence, histogram, timeline
 from teeny_async.report.html_heat import heat_map
 from teeny_async.report.html_svg import heat_styles
 from teeny_async.report.text import plural, seconds_text
+from teeny_async.report.tune_tables import failure_groups, first_message
 from teeny_async.tuning.result import TuneResult, config_text, tied, value_text
 from teeny_async.tuning.verdict import Verdict
 
@@ -176,22 +177,19 @@ def _maps(result: TuneResult, detail: int) -> str:
 
 
 def _failures(verdicts: Iterable[Verdict]) -> str:
-    groups: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
-    for verdict in verdicts:
-        if verdict.failure is not None:
-            message = next(iter(_messages(verdict.failure)), str(verdict.failure.get("message", "")))
-            groups[str(verdict.failure.get("kind")), message].append(verdict)
     rows = []
-    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
-    for (kind, message), members in ordered[:_MAX_FAILURES]:
-        targets = ", ".join(f"{target} {count}" for target, count in Counter(v.target for v in members).most_common(6))
+    groups = failure_groups(verdicts)
+    for members in groups[:_MAX_FAILURES]:
+        counts = Counter(verdict.target.partition("@")[0] for verdict in members).most_common(6)
+        targets = ", ".join(f"{target} {count}" for target, count in counts)
+        message, kind = first_message(members[0]), str((members[0].failure or {}).get("kind"))
         rows.append(
             f"<tr><td class=n>{len(members):,}<td>{html.escape(kind)}<td>{html.escape(message[:300])}{_details(members[0])}"
             f"<td>{html.escape(targets)}"
         )
     more = (
-        f"<p>and {plural(len(ordered) - _MAX_FAILURES, 'more kind')} of failure</p>"
-        if len(ordered) > _MAX_FAILURES
+        f"<p>and {plural(len(groups) - _MAX_FAILURES, 'more kind')} of failure</p>"
+        if len(groups) > _MAX_FAILURES
         else ""
     )
     return (

@@ -31,16 +31,17 @@ def tune_display(activity: TuneActivity, now: float) -> RenderableType:
         line.append(f"   {status} ").append(f"{count:,}", "bold red")
     if activity.known:
         line.append(f"   known {activity.known:,}", "dim")
-    parts: list[RenderableType] = [bar(activity, now), line, *running(activity, now)]
-    if activity.measuring:
-        parts.append(_measuring(activity.measuring, now))
-    if stage := activity.stage():
-        parts.append(Text(f" {stage}", "cyan", no_wrap=True, overflow="ellipsis"))
-    parts += failure(activity)
+    # What comes and goes is below what stays, so that nothing jumps.
+    parts: list[RenderableType] = [bar(activity, now), line]
     parts += [
         Text.assemble((" best ", "green"), text, no_wrap=True, overflow="ellipsis") for text in activity.leaders()
     ]
-    return Group(*parts)
+    if stage := activity.stage():
+        parts.append(Text(f" {stage}", "cyan", no_wrap=True, overflow="ellipsis"))
+    parts += failure(activity)
+    if activity.measuring:
+        parts.append(_measuring(activity.measuring, now))
+    return Group(*parts, *running(activity, now))
 
 
 def _measuring(busy: list[Busy], now: float) -> RenderableType:

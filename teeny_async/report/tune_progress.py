@@ -35,11 +35,12 @@ class Busy:
 class TuneActivity(Activity):
     """How far a search has come: in verdicts, those of earlier parts of the run included, and not in compiles.
 
-    confirming: how many finalists are being measured, and of what target. seconds: of the budget, from `began` on.
+    places: kernel and target of each search, in the order to show. confirming: how many finalists are being measured, and of what target. seconds: of the budget, from `began` on.
     """
 
     def __init__(self, now: float) -> None:
         super().__init__(None, now)
+        self.places: list[tuple[str, str]] = []
         self.best: dict[tuple[str, str], Verdict] = {}
         self.bad: Counter[str] = Counter()
         self.known = 0
@@ -97,10 +98,12 @@ class TuneActivity(Activity):
     def leaders(self) -> list[str]:
         """As in "sm_90: 143 us (142 us to 145 us), measured, at TILE=32 ROWS=8"."""
         many = len({kernel for kernel, _ in self.best}) > 1
+        places = dict.fromkeys([*self.places, *self.best])
         found = [
             f"{f'{kernel} ' if many else ''}{target_name(target)}: {value_text(verdict)}, {quality(verdict)}, "
             f"at {config_text(verdict.config)}"
-            for (kernel, target), verdict in self.best.items()
+            for kernel, target in places
+            if (verdict := self.best.get((kernel, target))) is not None
         ]
         more = [f"and {len(found) - _MOST} more targets"] if len(found) > _MOST else []
         return found[:_MOST] + more

@@ -64,7 +64,7 @@ class CpuMeasurer:
         if target is None or (not target.is_gpu and target.cpu in (None, "native", *self._runs_on)):
             arch = platform.machine() if target is None else target.arch
             return None if arch == platform.machine() else f"this machine is no {arch}"
-        return f"this machine is not known to run code for {target}; the target for it is native"
+        return "this machine is not known to run code for that; its own target is native"
 
     def devices(self) -> Sequence[str]:
         return (self._device,)

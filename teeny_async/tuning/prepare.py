@@ -40,7 +40,7 @@ class Plan:
     describe: str
     total: int | None
     seconds: float | None
-    objectives: Mapping[str, str]
+    objectives: Mapping[tuple[str, str], str]
     notes: Sequence[str]
 
 
@@ -75,7 +75,8 @@ class Setting:
 
 async def make_studies(setting: Setting, compiler: Compiler, mca: Mca | None) -> tuple[list[Study], list[str]]:
     """A study for each space, with the objective that can be had for it; and why others cannot."""
-    studies, notes = [], []
+    studies, cautions = [], []
+    refused: dict[str, list[str]] = {}
     _check_names(setting.sweep)
     for space in setting.sweep.spaces():
         sample = next(iter(space.configs()), None)
@@ -88,9 +89,10 @@ async def make_studies(setting: Setting, compiler: Compiler, mca: Mca | None) ->
             failure = Failure(kind=FailureKind.TOOL_MISSING, message=str(error))
             raise failure.error(request, None) from None
         objective, refusals = await _objective(setting, space.target, plan.target, mca)
-        notes += [f"{space.target_name}: {refusal}" for refusal in refusals]
+        for refusal in refusals:
+            refused.setdefault(refusal, []).append(space.target_name.partition("@")[0])
         if objective.name == "mca" and mca is not None:
-            notes.append(mca.caution)
+            cautions.append(mca.caution)
         measurer = setting.measurer if objective.measured else None
         strategy = setting.maker(space, seed=setting.seed, limit=setting.budget.configs)
         study = Study(
@@ -106,7 +108,8 @@ async def make_studies(setting: Setting, compiler: Compiler, mca: Mca | None) ->
         )
         await compiler.plan(study.request(sample))
         studies.append(study)
-    return studies, list(dict.fromkeys(notes))
+    notes = [f"{', '.join(dict.fromkeys(targets))}: {refusal}" for refusal, targets in refused.items()]
+    return studies, [*notes, *dict.fromkeys(cautions)]
 
 
 def _check_names(sweep: Sweep) -> None:
@@ -124,11 +127,13 @@ async def _objective(
     setting: Setting, asked: Target | None, target: Target, mca: Mca | None
 ) -> tuple[Objective, list[str]]:
     refusals: list[str] = []
+    inapplicable: list[str] = []  # no news where another one can be had
     for objective in setting.wanted:
         refusal: str | None = None
         if not objective.applies(target):
-            refusal = "not for this kind of target"
-        elif objective.measured:
+            inapplicable.append(f"no {objective.name}: not for this kind of target")
+            continue
+        if objective.measured:
             measurer = setting.measurer
             refusal = "nothing to measure with was given" if measurer is None else measurer.refusal(asked)
         elif objective.name == "mca":
@@ -136,7 +141,7 @@ async def _objective(
         if refusal is None:
             return objective, refusals
         refusals.append(f"no {objective.name}: {refusal}")
-    raise RequestError(f"{target}: no objective can be had ({'; '.join(refusals)})")
+    raise RequestError(f"{target}: no objective can be had ({'; '.join([*refusals, *inapplicable])})")
 
 
 def _total(space: Space, budget: Budget) -> int | None:
@@ -157,7 +162,7 @@ def plan_of(setting: Setting, studies: Sequence[Study], notes: Sequence[str]) ->
         describe="\n".join(lines),
         total=None if None in totals else sum(total or 0 for total in totals),
         seconds=setting.budget.seconds,
-        objectives={f"{s.space.kernel.name} {s.space.target_name}": s.objective.label for s in studies},
+        objectives={(s.space.kernel.name, s.space.target_name): s.objective.label for s in studies},
         notes=notes,
     )
 
@@ -174,7 +179,7 @@ def _objective_lines(setting: Setting, studies: Sequence[Study]) -> list[str]:
     for study in studies:
         devices = setting.measurer.devices() if study.objective.measured and setting.measurer is not None else ()
         where = f", measured on {', '.join(devices)}" if devices else ""
-        groups.setdefault(f"{study.objective.label}{where}", []).append(study.space.target_name)
+        groups.setdefault(f"{study.objective.label}{where}", []).append(study.space.target_name.partition("@")[0])
     return [f"by {label}: {', '.join(dict.fromkeys(targets))}" for label, targets in groups.items()]
 
 

@@ -113,6 +113,13 @@ class TuneResult:
         return f"<table>{head}{''.join(rows)}</table>"
 
 
+def target_names(places: Iterable[Place]) -> dict[str, str]:
+    """What to call each target: without its triple, where that tells it from the others."""
+    targets = dict.fromkeys(target for _, target in places)
+    short = Counter(target.partition("@")[0] for target in targets)
+    return {target: name if short[name := target.partition("@")[0]] == 1 else target for target in targets}
+
+
 def is_called(name: str, target: str | None) -> bool:
     """Whether a target is meant: by its whole name, or without its triple ("native")."""
     return target in (None, name, name.partition("@")[0])
@@ -234,14 +241,18 @@ def config_text(config: Mapping[str, Any]) -> str:
 
 
 def value_text(verdict: Verdict) -> str:
-    """The value with its unit, and the spread of a measured one."""
+    """The value with its unit, and the spread of a measured one: "144 us (143 to 147)"."""
     if verdict.value is None:
         return "-"
-    text = number_text(verdict.value, verdict.goal.unit)
-    if verdict.spread is not None:
-        low, high = verdict.spread
-        text += f" ({number_text(low, verdict.goal.unit)} to {number_text(high, verdict.goal.unit)})"
-    return text
+    unit = verdict.goal.unit
+    text = number_text(verdict.value, unit)
+    if verdict.spread is None:
+        return text
+    low, high = (number_text(edge, unit) for edge in verdict.spread)
+    _, _, shown = text.partition(" ")
+    if shown and low.endswith(f" {shown}") and high.endswith(f" {shown}"):
+        low, high = low.removesuffix(f" {shown}"), high.removesuffix(f" {shown}")
+    return f"{text} ({low} to {high})"
 
 
 def number_text(value: float, unit: str) -> str:
