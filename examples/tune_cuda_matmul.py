@@ -93,12 +93,26 @@ def feasible(p: Mapping[str, Any]) -> bool:
     return bool(32 <= threads <= 1024 and p["TILE"] * p["DEPTH"] % (threads * p["VEC"]) == 0)
 
 
+def elsewhere(result: TuneResult, target: str) -> list[str]:
+    """What the winner of a target comes to on those where it is no winner."""
+    config = result.best(target).config
+    found = []
+    for _, other in result.places:
+        value = next((v for v in result.ranked(other) if v.config == config), None)
+        if all(tie.config != config for tie in result.ties(other)):
+            found.append(f"{value_text(value) if value else 'nothing'} on {other}")
+    return found
+
+
 def show(result: TuneResult) -> None:
     for _, target in result.places:
         best = result.best(target)
         ties = result.ties(target)[1:]
         named = f"; tied: {', '.join(config_text(tie.config) for tie in ties[:3])}" if ties else ""
         print(f"{target}: {config_text(best.config)}, {best.goal.label} {value_text(best)}, {len(ties)} tied{named}")
+        others = elsewhere(result, target)
+        if others:
+            print(f"    the same elsewhere: {', '.join(others)}")
     stats = result.stats
     print(
         f"{stats['verdicts']} verdicts in {result.elapsed:.1f} s: {stats['compile_seconds']:.1f} s of compiling, ",

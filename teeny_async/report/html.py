@@ -7,12 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from teeny_async.report.html_charts import convergence, histogram, timeline
+from teeny_async.report.html_charts import convergence, device_names, histogram, timeline
 from teeny_async.report.html_heat import heat_map
 from teeny_async.report.html_svg import heat_styles
 from teeny_async.report.text import plural, seconds_text
 from teeny_async.report.tune_tables import failure_groups, first_message
-from teeny_async.tuning.result import TuneResult, config_text, tied, value_text
+from teeny_async.tuning.result import TuneResult, config_text, target_names, tied, value_text
 from teeny_async.tuning.verdict import Verdict
 
 LIMIT = 190_000
@@ -33,12 +33,12 @@ table{border-collapse:collapse;width:100%;font-size:13.5px}th{text-align:left;co
 td,th{padding:5px 10px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}td.n,th.n{text-align:right}.w{white-space:nowrap}
 code{font:12.5px ui-monospace,monospace}pre{font:12px/1.45 ui-monospace,monospace;background:var(--tile);padding:8px;
 border-radius:6px;overflow-x:auto;white-space:pre-wrap;margin:4px 0}
-.maps{display:flex;flex-wrap:wrap;gap:18px}figure{margin:0}figcaption{font-size:13px}figcaption span{color:var(--soft)}
+.scroll{overflow-x:auto}.scroll svg{min-width:640px}.maps{display:flex;flex-wrap:wrap;gap:18px}figure{margin:0}figcaption{font-size:13px}figcaption span{color:var(--soft)}
 svg{max-width:100%;height:auto;display:block}svg text{fill:var(--ink);font:11px system-ui,sans-serif}svg .tick{fill:var(--soft)}
 svg .axis{font-weight:600}.grid{stroke:var(--line)}.axisline{stroke:var(--soft)}.mark{stroke:var(--bad);stroke-dasharray:4 3}
 .curve{fill:none;stroke-width:2}.bar,.compile{fill:var(--bar)}.measure{fill:var(--good)}.bad{fill:var(--bad)}
 .none{fill:none;stroke:var(--line)}.winner{fill:none;stroke:#e53e3e;stroke-width:2.5}
-.tag{background:var(--tile);border-radius:4px;padding:1px 6px;font-size:12px;color:var(--soft)}
+.tag{display:inline-block;background:var(--tile);border-radius:4px;padding:1px 6px;font-size:12px;color:var(--soft)}
 .key{display:inline-block;width:11px;height:11px;border-radius:2px;vertical-align:-1px;margin:0 4px 0 12px}
 """
 _LINES = ("#3b6fb6", "#d97706", "#2f855a", "#c53030", "#805ad5", "#0f9aa8", "#b7791f", "#d53f8c", "#718096", "#5a67d8")
@@ -62,10 +62,12 @@ def _page(result: TuneResult, detail: int) -> str:
         _tiles(result),
         _section("Winners", _winners(result)),
         _section("Heat maps", _maps(result, detail), _HEAT_NOTE),
-        _section("Convergence", convergence(result.verdicts), "The best so far, as a ratio to the best of the search."),
-        _section("Compile times", histogram(result.verdicts)),
+        _section("Convergence", convergence(result.verdicts, _names(result)), _CONVERGENCE_NOTE),
+        _section(
+            "Compile times", histogram(result.verdicts), "How many compiles took how long, on a logarithmic scale."
+        ),
         _section("Failures", _failures(result.verdicts)),
-        _section("Timeline", timeline(result.verdicts, single=detail == 2), _TIMELINE_NOTE),
+        _section("Timeline", timeline(result.verdicts, single=detail == 2), _timeline_note(result)),
         _section("Notes", "".join(f"<p>{html.escape(note)}</p>" for note in result.notes)),
     ]
     return "".join(parts)
@@ -75,10 +77,18 @@ _HEAT_NOTE = (
     "The two params that matter most for each target. A cell is the best of all configurations with its two values; "
     "bright is good, on a logarithmic scale; the frame is the winner; an empty frame gave no value."
 )
+_CONVERGENCE_NOTE = "The best so far, as a ratio to the best of the search; it ends at 1x."
 _TIMELINE_NOTE = (
     "<span class=key style='background:var(--bar)'></span>compile<span class=key style='background:var(--good)'></span>"
     "measurement<span class=key style='background:var(--bad)'></span>failed"
 )
+
+
+def _timeline_note(result: TuneResult) -> str:
+    """The colours, and which device is which."""
+    devices = device_names(result.verdicts)
+    shown = [name if short == name else f"{short}: {name}" for name, short in devices.items()]
+    return _TIMELINE_NOTE + (f"<br>{html.escape(', '.join(shown))}" if devices else "")
 
 
 def _line_styles() -> str:
@@ -112,8 +122,9 @@ def _tiles(result: TuneResult) -> str:
         (f"{bad:,}", "failed"),
         (f"{sources.get('cached', 0):,}", "from the cache"),
         (seconds_text(result.elapsed), "wall time"),
-        (seconds_text(compiling), "compiling, summed"),
     ]
+    if compiling:
+        tiles.append((seconds_text(compiling), "compiling, summed"))
     if measuring:
         tiles.append((seconds_text(measuring), "measuring, summed"))
     return (
@@ -125,23 +136,29 @@ def _winners(result: TuneResult) -> str:
     rows = []
     for kernel, target in result.places:
         found = result.ranked(target, kernel)
+        name = html.escape(_names(result)[kernel, target])
         if not found:
-            rows.append(f"<tr><td>{html.escape(target)}<td colspan=4>no configuration has a value")
+            rows.append(f"<tr><td>{name}<td colspan=4>no configuration has a value")
             continue
         best, equal = found[0], tied(found)[1:]
         median = found[len(found) // 2]
         ratio = _times(best, median)
         device = best.measurement.get("device")
         tag = "estimate" if best.estimate else f"measured on {device}" if device else "exact"
-        short = target.partition("@")[0]
-        label = short if len({place[0] for place in result.places}) == 1 else f"{kernel} {short}"
         rows.append(
-            f"<tr><td>{html.escape(label)}<td><code>{html.escape(config_text(best.config))}</code>{_tied(equal)}"
+            f"<tr><td class=w>{name}<td><code>{html.escape(config_text(best.config))}</code>{_tied(equal)}"
             f"<td class=w>{html.escape(value_text(best))}<td>{html.escape(best.objective)} <span class=tag>{html.escape(tag)}</span>"
-            f"<td class=n>{ratio}"
+            f"<td class='n w'>{ratio}"
         )
     head = "<tr><th>target<th>best configuration<th>value<th>objective<th class=n>against the median"
-    return f"<table>{head}{''.join(rows)}</table>"
+    return f"<div class=scroll><table>{head}{''.join(rows)}</table></div>"
+
+
+def _names(result: TuneResult) -> dict[tuple[str, str], str]:
+    """What to call each search, in the order they were asked for."""
+    targets = target_names(result.places)
+    many = len({kernel for kernel, _ in result.places}) > 1
+    return {place: f"{place[0]} {targets[place[1]]}" if many else targets[place[1]] for place in result.places}
 
 
 def _tied(equal: Sequence[Verdict]) -> str:
@@ -156,7 +173,7 @@ def _times(best: Verdict, other: Verdict) -> str:
     if not best.value or not other.value:
         return "-"
     ratio = best.value / other.value if best.goal.higher else other.value / best.value
-    return f"{ratio:.2f}x"
+    return f"{ratio:.2f}x better" if ratio >= 1.005 else "equal"
 
 
 def _maps(result: TuneResult, detail: int) -> str:
@@ -164,14 +181,12 @@ def _maps(result: TuneResult, detail: int) -> str:
     groups: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
     for verdict in result.verdicts:
         groups[verdict.kernel, verdict.target].append(verdict)
-    many_kernels = len({kernel for kernel, _ in groups}) > 1
-    for kernel, target in list(groups)[: None if detail else 6]:
-        found = heat_map(groups[kernel, target], single=detail > 0)
+    names = {place: name for place, name in _names(result).items() if place in groups}
+    for place, name in list(names.items())[: None if detail else 6]:
+        found = heat_map(groups[place], single=detail > 0)
         if found is not None:
-            name = html.escape(f"{kernel} {target}" if many_kernels else target)
-            figures.append(
-                f"<figure><figcaption><b>{name}</b> <span>{html.escape(found[1])}</span></figcaption>{found[0]}</figure>"
-            )
+            caption = f"<figcaption><b>{html.escape(name)}</b> <span>{html.escape(found[1])}</span></figcaption>"
+            figures.append(f"<figure>{caption}{found[0]}</figure>")
     left = f"<p>{plural(len(groups) - 6, 'more map')} left out.</p>" if not detail and len(groups) > 6 else ""
     return f"<div class=maps>{''.join(figures)}</div>{left}" if figures else ""
 

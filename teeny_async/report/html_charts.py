@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from teeny_async.report.html_svg import line, number, rect, svg, text, ticks
+from teeny_async.report.html_svg import chart, line, number, rect, text, ticks
 from teeny_async.report.trace import Span, compile_spans, measure_spans
 from teeny_async.tuning.result import config_text, number_text
 from teeny_async.tuning.verdict import Verdict
@@ -20,17 +20,24 @@ _MAX_RATIO = 10.0
 _BINS = 40
 _LANE = 13.0
 _MAX_LANES = 24
+_FITS = 9
+"""Characters beside a lane."""
 
 
-def convergence(verdicts: Sequence[Verdict]) -> str | None:
-    """The best so far of each search, by the seconds of the run, as a ratio to what it was in the end."""
+def convergence(verdicts: Sequence[Verdict], names: Mapping[tuple[str, str], str]) -> str | None:
+    """The best so far of each search, by the seconds of the run, as a ratio to what it was in the end.
+
+    names: of the searches, in order: (kernel, target) -> text.
+    """
     curves = {}
-    for kernel, target in dict.fromkeys((verdict.kernel, verdict.target) for verdict in verdicts):
-        points = best_so_far([v for v in verdicts if (v.kernel, v.target) == (kernel, target)])
+    for search, name in names.items():
+        points = best_so_far([v for v in verdicts if (v.kernel, v.target) == search])
         if points:
-            curves[f"{target}" if _one_kernel(verdicts) else f"{kernel} {target}"] = points
+            curves[name] = points
     if not curves:
         return None
+    if all(len(points) == 1 for points in curves.values()):
+        return "<p>Every search met a best one with its first configuration that has a value.</p>"
     end = max(verdict.at for verdict in verdicts) or 1.0
     top = min(_MAX_RATIO, max(1.05, *(ratio for points in curves.values() for _, ratio in points)))
     right = _WIDTH - _RIGHT
@@ -45,7 +52,8 @@ def convergence(verdicts: Sequence[Verdict]) -> str | None:
     )
     for ratio in marks:
         y = place(0, ratio)[1]
-        parts += [line([(_LEFT, y), (right, y)], "grid"), text(_LEFT - 6, y + 4, f"{ratio:g}x", "tick", "end")]
+        more = "+" if ratio == _MAX_RATIO else ""  # what was worse is drawn there as well
+        parts += [line([(_LEFT, y), (right, y)], "grid"), text(_LEFT - 6, y + 4, f"{ratio:g}x{more}", "tick", "end")]
     lowest = 0.0
     for index, (name, points) in enumerate(list(curves.items())[:_MAX_LINES]):
         steps = [place(*points[0])]
@@ -56,7 +64,7 @@ def convergence(verdicts: Sequence[Verdict]) -> str | None:
         lowest = 16.0 + index * 15
         parts += [line(steps, f"curve c{index}"), rect((right + 12, lowest - 8), 9, 9, f"k{index}")]
         parts.append(text(right + 26, lowest, _cut(name, 15), "tick"))
-    return svg(_WIDTH, _HEIGHT, parts, "best result so far, as a ratio to the final one, by time")
+    return chart(_WIDTH, _HEIGHT, parts, "best result so far, as a ratio to the final one, by time")
 
 
 def _apart(marks: Sequence[float], y_of: Callable[[float], float]) -> list[float]:
@@ -126,7 +134,7 @@ def histogram(verdicts: Sequence[Verdict]) -> str | None:
     median = seconds[len(seconds) // 2]
     x = _LEFT + (math.log10(median) - low) / (high - low) * (right - _LEFT)
     parts += [line([(x, 12), (x, floor)], "mark"), text(x + 4, 12, f"median {number_text(median, 's')}", "tick")]
-    return svg(_WIDTH, _HEIGHT, parts, "distribution of compile times")
+    return chart(_WIDTH, _HEIGHT, parts, "distribution of compile times")
 
 
 def timeline(verdicts: Sequence[Verdict], *, single: bool) -> str | None:
@@ -151,10 +159,10 @@ def timeline(verdicts: Sequence[Verdict], *, single: bool) -> str | None:
     parts += _Bars("compile", left, scale, _LANE - 2, single).of(shown, lambda span: 10 + span.lane * _LANE)
     start = 10 + _LANE * len(rows) + (8 if rows else 0)
     for row, name in enumerate(devices):
-        parts.append(text(left - 6, start + row * _LANE * 1.6 + 12, _device(name, row), "tick", "end"))
+        parts.append(text(left - 6, start + row * _LANE * 1.6 + 12, device_names(verdicts)[name], "tick", "end"))
     bars = _Bars("measure", left, scale, _LANE * 1.6 - 3, single)
     parts += bars.of(measures, lambda span: start + devices.index(span.row) * _LANE * 1.6)
-    return svg(_WIDTH, floor + 30, parts, "what ran when, on each slot and device")
+    return chart(_WIDTH, floor + 30, parts, "what ran when, on each slot and device")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +213,10 @@ def _seconds_axis(end: float, right: float, y: float, left: float = _LEFT) -> st
     return "".join(parts)
 
 
-def _device(name: str, row: int) -> str:
-    """A name that fits beside a lane; the full one is in the table of winners."""
-    return name if len(name) <= 9 else f"device {row}"
-
-
-def _one_kernel(verdicts: Sequence[Verdict]) -> bool:
-    return len({verdict.kernel for verdict in verdicts}) == 1
+def device_names(verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """Devices that something was measured on -> a name that fits beside a lane."""
+    names = dict.fromkeys(span.row for span in measure_spans(verdicts))
+    return {name: name if len(name) <= _FITS else f"device {row}" for row, name in enumerate(names)}
 
 
 def _cut(name: str, length: int) -> str:

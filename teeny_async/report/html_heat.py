@@ -59,7 +59,8 @@ def axes_of(found: Sequence[Verdict]) -> tuple[str, str] | None:
             best[value] = min(score, best.get(value, score))
         if len(best) > 1 and len(best) <= _MAX_EDGE:
             effects[name] = max(best.values()) - min(best.values())
-    names = sorted(effects, key=lambda name: -effects[name])
+    most = sorted(effects, key=lambda name: -effects[name])[:2]
+    names = [name for name in effects if name in most]  # the maps of all targets lie the same way
     return (names[0], names[1] if len(names) > 1 else "") if names else None
 
 
@@ -78,6 +79,7 @@ def _cells(
     xs, ys = axes
     scores = [verdict.score or 0.0 for verdict in cells.values()]
     best, worst = min(scores), max(scores)
+    winner = next(iter(cells.values()))  # they came in order
     groups: dict[str, list[tuple[float, float]]] = defaultdict(list)
     parts = []
     for column, x in enumerate(xs):
@@ -94,7 +96,7 @@ def _cells(
                 parts.append(rect(place, edge - 1, edge - 1, kind, title))
             else:
                 groups[kind].append(place)
-            if verdict.score == best:
+            if verdict is winner:
                 parts.append(rect((place[0] + 1, place[1] + 1), edge - 3, edge - 3, "winner"))
     return [*(boxes(places, edge - 1, edge - 1, kind) for kind, places in groups.items()), *parts]
 

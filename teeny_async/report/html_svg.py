@@ -52,6 +52,11 @@ def line(points: Sequence[tuple[float, float]], kind: str) -> str:
     return f'<polyline class="{kind}" points="{" ".join(f"{number(x)},{number(y)}" for x, y in points)}"/>'
 
 
+def chart(width: float, height: float, parts: Iterable[str], label: str) -> str:
+    """A wide `svg`: on a narrow screen it is scrolled, and not made so small that nobody can read it."""
+    return f"<div class=scroll>{svg(width, height, parts, label)}</div>"
+
+
 def svg(width: float, height: float, parts: Iterable[str], label: str) -> str:
     """label: what it shows, for those who do not see it."""
     size = f'viewBox="0 0 {number(width)} {number(height)}" width="{number(width)}"'

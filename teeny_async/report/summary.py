@@ -15,7 +15,7 @@ from typing import Literal
 from teeny_async.failures import POLICIES, FailureKind
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import ParamValue
-from teeny_async.report.text import failure_text, request_text, target_text
+from teeny_async.report.text import failure_text, request_text, target_text, without_numbers
 from teeny_async.result import CompileResult, Failure, Metric
 
 State = Literal["compiled", "cached", "coalesced", "failed"]
@@ -86,7 +86,7 @@ class TargetTotals:
 
 @dataclass(slots=True)
 class FailureGroup:
-    """Failures that say the same. first: the request that came first of them; failure: how it ended; path:
+    """Failures that say the same, but for numbers. first: the request that came first of them; failure: how it ended; path:
     its kernel's file, None where that is not known.
     """
 
@@ -132,7 +132,7 @@ class Summary:
         failure = result.failure
         assert failure is not None
         self.kinds.add(failure.kind)
-        name = (failure.kind, row.detail)
+        name = (failure.kind, without_numbers(row.detail))
         group = self._groups.get(name)
         if group is None and len(self._groups) >= _MAX_GROUPS:
             self.ungrouped += 1

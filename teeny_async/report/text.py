@@ -12,6 +12,7 @@ from teeny_async.model import CompileRequest, ParamValue
 from teeny_async.result import Diagnostic, Failure
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
+_LONE_NUMBER = re.compile(r"(?<![:\w.])-?\d[\w.]*")
 _COPY = re.compile(r"kernel\.\w+")
 """The name of a kernel's file in a scratch folder."""
 
@@ -80,6 +81,11 @@ def failure_text(failure: Failure, path: str | None = None) -> str:
         if diagnostic.severity not in ("warning", "note", "help", "remark"):
             return diagnostic_text(diagnostic, path)
     return " ".join(failure.message.split())
+
+
+def without_numbers(text: str) -> str:
+    """A message with "#" for its numbers, by which messages of one kind are told; lines of files and names stay."""
+    return _LONE_NUMBER.sub("#", text)
 
 
 def plural(count: int, word: str) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from teeny_async.report.grid import Cell, Grid
 from teeny_async.report.style import styled
-from teeny_async.report.text import plural, seconds_text
+from teeny_async.report.text import plural, seconds_text, without_numbers
 from teeny_async.tuning.result import TuneResult, config_text, target_names, tied, value_text
 from teeny_async.tuning.verdict import Verdict
 
 _MAX_FAILURES = 5
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?|0x[0-9a-f]+")
 
 
 def winner_lines(result: TuneResult, *, color: bool) -> Iterator[str]:
@@ -54,7 +52,7 @@ def failure_groups(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
     groups: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.failure is not None:
-            groups[str(verdict.failure.get("kind")), _NUMBER.sub("#", first_message(verdict))].append(verdict)
+            groups[str(verdict.failure.get("kind")), without_numbers(first_message(verdict))].append(verdict)
     return sorted(groups.values(), key=lambda members: -len(members))
 
 

@@ -73,7 +73,7 @@ OBJECTIVES: Mapping[str, Objective] = {
         Objective(
             name="occupancy",
             fact="occupancy",
-            unit="",
+            unit="share",
             higher=True,
             then=("spills", "-registers", "-shared", "size"),
             families=_GPU,

@@ -256,7 +256,9 @@ def value_text(verdict: Verdict) -> str:
 
 
 def number_text(value: float, unit: str) -> str:
-    """As in "1.24 ms", "96 registers", "0.75"."""
+    """As in "1.24 ms", "96 registers"; a "share" as "75%"."""
+    if unit == "share":
+        return f"{value * 100:.3g}%"
     if unit == "s":
         for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")):
             if abs(value) >= factor or name == "ns":

@@ -38,7 +38,7 @@ def test_a_huge_run_keeps_totals_and_a_bounded_number_of_failures() -> None:
     summary = Summary(all_rows=False)
     for number in range(3 * MAX_ROWS):
         request = request_for("sm_80" if number % 2 else "sm_90")
-        summary.add(number, good(request) if number % 3 else bad(request, f"reason {number}"))
+        summary.add(number, good(request) if number % 3 else bad(request, f"reason_{number}"))
     assert summary.states == {"compiled": 2 * MAX_ROWS, "failed": MAX_ROWS}
     assert [row.state for row in summary.rows] == ["failed"] * MAX_ROWS
     assert summary.targets["sm_80"].states == {"compiled": MAX_ROWS, "failed": MAX_ROWS // 2}

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from teeny_async.failures import FailureKind
-from teeny_async.report.text import failure_text, params_text, plural, request_text, seconds_text, size_text
+from teeny_async.report.text import (
+    failure_text,
+    params_text,
+    plural,
+    request_text,
+    seconds_text,
+    size_text,
+    without_numbers,
+)
 from teeny_async.result import Diagnostic, Failure
 from tests.report.kit import request_for
 
@@ -72,3 +80,9 @@ def test_other_files_keep_their_names() -> None:
     error = Diagnostic(severity="error", message="bad", file="/usr/include/math.h", line=3)
     failure = Failure(kind=FailureKind.DIAGNOSTIC, message="bad", diagnostics=(error,))
     assert failure_text(failure, "saxpy.c") == "/usr/include/math.h:3: error: bad"
+
+
+def test_messages_of_one_kind_differ_in_numbers_only() -> None:
+    first = "k.c:16:16: error: '8 % 3 == 0' for -1.5e3 in sm_90 and x1"
+    assert without_numbers(first) == "k.c:16:16: error: '# % # == #' for # in sm_90 and x1"
+    assert without_numbers("k.c:16:16: error") != without_numbers("k.c:17:16: error")
