@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from teeny_async.frozen import FrozenMap
-from teeny_async.tuning import journal
+from teeny_async.tuning import finals, journal
 from teeny_async.tuning.space import Config
 from teeny_async.tuning.verdict import SCHEMA, Verdict
 
@@ -65,8 +65,8 @@ class TuneResult:
         return found[0]
 
     def ties(self, target: str | None = None, kernel: str | None = None) -> list[Verdict]:
-        """The winner and all that cannot be told from it: within the objective's tolerance, or, where it was
-        measured, with spreads that overlap."""
+        """The winner and all that cannot be told from it: within the objective's tolerance; or, where it was
+        measured, as fast in one of the rounds (see `tuning.finals`), or else with spreads that overlap."""
         return tied(self.ranked(target, kernel))
 
     def to_json(self) -> str:
@@ -168,9 +168,17 @@ def _as_good(best: Verdict, other: Verdict) -> bool:
         return False
     if best.goal.ties(best.value, other.value):
         return True
-    if best.spread is None or other.spread is None:
-        return False
-    return best.spread[0] <= other.spread[1] and other.spread[0] <= best.spread[1]
+    decided = finals.in_every_round(best, other)
+    if decided is not None:
+        return not decided
+    one, two = _near(best), _near(other)
+    return one is not None and two is not None and one[0] <= two[1] and two[0] <= one[1]
+
+
+def _near(verdict: Verdict) -> tuple[float, float] | None:
+    """The spread without the drift of a whole run, which would make everything equal."""
+    rounds = verdict.measurement.get("rounds")
+    return (min(rounds), max(rounds)) if rounds else verdict.spread
 
 
 def _weight(verdict: Verdict) -> tuple[bool, float]:

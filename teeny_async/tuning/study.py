@@ -8,6 +8,7 @@ from dataclasses import replace
 from teeny_async.model import CompileRequest
 from teeny_async.result import Artifact
 from teeny_async.target import Target
+from teeny_async.tuning.finals import Watched
 from teeny_async.tuning.objectives import Objective, family
 from teeny_async.tuning.result import ranked
 from teeny_async.tuning.space import Config, Space
@@ -42,6 +43,7 @@ class Study:
         self.total = total
         self.verdicts: list[Verdict] = []
         self.best: Verdict | None = None
+        self.watched = Watched()
         self._sweep = sweep
         self._strategy = strategy
         self._flags = tuple(flags)

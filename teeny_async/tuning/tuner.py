@@ -130,7 +130,7 @@ class Tuner:
                 trial = Trial(config)
                 rounds[config].append(await self._evaluate(study, trial, verdict, artifact))
         for config, (_, artifact) in ready.items():
-            verdict = finals.pooled(rounds[config])
+            verdict = finals.pooled(rounds[config], study.watched.of(config))
             await self._write(verdict)
             study.note(verdict, artifact)
 
@@ -139,9 +139,17 @@ class Tuner:
         artifact = study.kept(searched.config)
         if artifact is None:
             return await self._compiled(study, Trial(searched.config), "confirm")
-        compiled = FrozenMap({**searched.compile, "source": "kept"})
-        blank = replace(searched, phase="confirm", value=None, fidelity=1.0, measurement=FrozenMap(), compile=compiled)
-        return blank, artifact
+        return _again(searched), artifact
+
+    async def _watch_best(self, study: Study) -> None:
+        """Measure the best so far once more, when it is time for that; see `tuning.finals`."""
+        best = study.best
+        if best is None or not study.objective.measured or not self._settings.confirm:
+            return
+        artifact = study.kept(best.config)
+        if artifact is None or best.fidelity < 1.0 or not study.watched.due(self.elapsed):
+            return
+        study.watched.add(await self._evaluate(study, Trial(best.config), _again(best), artifact))
 
     async def _work(self) -> None:
         while True:
@@ -155,6 +163,7 @@ class Tuner:
                 await self._write(verdict)
                 study.settle(trial, verdict, artifact)
                 self._wake()
+                await self._watch_best(study)
             elif self._over():
                 self._wake()
                 return
@@ -298,6 +307,12 @@ class Tuner:
 
     def _ended(self, verdict: Verdict, **changes: Any) -> Verdict:
         return replace(verdict, at=round(self.elapsed, 6), **changes)
+
+
+def _again(searched: Verdict) -> Verdict:
+    """A verdict as it was before its measurement, for another one."""
+    compiled = FrozenMap({**searched.compile, "source": "kept"})
+    return replace(searched, phase="confirm", value=None, fidelity=1.0, measurement=FrozenMap(), compile=compiled)
 
 
 def _stop_if_hopeless(result: CompileResult) -> None:

@@ -141,6 +141,21 @@ async def test_the_spread_of_a_winner_is_that_of_the_rounds() -> None:
     assert found.best().spread == (seconds({"X": 1, "Y": 1}), seconds({"X": 1, "Y": 1}))
 
 
+async def test_the_best_so_far_is_measured_again_while_the_search_goes_on(tmp_path: Path) -> None:
+    """In a run that has taken a while: here one that goes on."""
+    await tune(sweep(params={"X": [1], "Y": [1]}), measure=Meter(), run=tmp_path, confirm=0, **options())
+    lines = [json.loads(line) for line in (tmp_path / NAME).read_text().splitlines()]
+    aged = [{**line, "at": 50.0} if line["type"] == "verdict" else line for line in lines]
+    (tmp_path / NAME).write_text("".join(json.dumps(line) + "\n" for line in aged))
+    meter = Meter()
+    other = sweep(params={"X": [3], "Y": [4]})
+    result = await tune(other, measure=meter, run=tmp_path, resume=True, confirm=1, rounds=2, **options())
+    assert len(meter.calls) == 1 + 1 + 2  # searched, watched, and confirmed in two rounds
+    assert result.best().config == WINNER
+    assert result.best().measurement["watched"] == [seconds(WINNER)]
+    assert len(load(tmp_path).verdicts) == 1 + 1 + 1  # what was watched has no line of its own
+
+
 async def test_luck_does_not_win() -> None:
     """What was fast once and is slow again gives way to what was second, which is measured again then too."""
     calls: Counter[Any] = Counter()
