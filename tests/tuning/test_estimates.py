@@ -164,6 +164,8 @@ async def test_mca_says_what_it_does_not_know() -> None:
     runner = FakeRunner(lambda action: Exit(code=0, stdout=listed if "-mcpu=help" in action.argv else summary))
     tool = mca.Mca(await mca.McaFinder().find(host), runner)
     assert tool.version == "llvm-mca 14.0.6"
+    assert "llvm-mca 14.0.6" in tool.caution
+    assert "cannot rank configurations within 3% of each other" in tool.caution
     assert await tool.refusal(Target.parse("znver3")) is None
     assert await tool.refusal(Target.parse("znver5")) == "llvm-mca 14.0.6 does not know znver5; a newer LLVM may"
     assert await tool.cycles(X86_ASM, Target.parse("znver3")) == 1.0

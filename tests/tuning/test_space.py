@@ -56,6 +56,17 @@ def test_it_is_counted_and_described_before_it_runs() -> None:
     assert "15 compiles (of 16; 1 constraint rejected 1)" in text
 
 
+def test_a_space_that_is_too_large_to_count_is_described_all_the_same() -> None:
+    sweep = Sweep(KERNEL, "sm_90", {"N": range(1000), "M": range(1000)}, lambda config: False)
+    assert sweep.describe(count=False).endswith("at most 1,000,000 compiles (1 constraint not tried yet)")
+    assert Sweep(KERNEL, "sm_90", {"N": [1, 2]}).describe(count=False).endswith("2 compiles")
+
+
+def test_limits_are_those_of_every_request() -> None:
+    [request] = Sweep(KERNEL, "sm_90", timeout=9.0, cpu_timeout=5.0)
+    assert (request.timeout, request.cpu_timeout) == (9.0, 5.0)
+
+
 def test_a_space_of_any_size_is_lazy() -> None:
     sweep = Sweep(KERNEL, "sm_90", {f"P{n}": range(1000) for n in range(10)})
     assert sweep.count() == 1000**10

@@ -19,6 +19,7 @@ from teeny_async.testing import FakeRunner, FakeToolchain
 from teeny_async.toolchains.base import Host, Toolchain, ToolNotFound
 from teeny_async.tuning import MeasureContext, MeasureFailed, TuneResult, Verdict, load_best, tune
 from teeny_async.tuning.journal import NAME, load
+from teeny_async.tuning.prepare import Plan
 from teeny_async.tuning.space import Config
 from tests.tuning.kit import KERNEL, Meter, answer, options, seconds, sweep
 
@@ -65,6 +66,30 @@ async def test_each_target_takes_the_first_objective_that_can_be_had() -> None:
     assert notes[0].notes == ["znver4: no time: nothing to measure with was given"]
     with pytest.raises(RequestError, match="no registers: not for this kind of target"):
         await tune(sweep(), "registers", **options())
+
+
+async def test_a_run_says_what_it_will_do() -> None:
+    plans: list[Plan] = []
+    targets = ["znver4", "znver5"]
+    await tune(sweep(targets), ["time"], measure=Meter(), budget="30,1h", on_plan=plans.append, confirm=0, **options())
+    assert plans[0].describe.splitlines()[-3:] == [
+        "96 compiles",
+        "budget: 30 configurations of each target, 3600 s, at most",
+        "by time, measured on default: znver4, znver5",
+    ]
+    assert (plans[0].total, plans[0].seconds) == (60, 3600.0)
+    halving = tune(sweep(), measure=Meter(), strategy="halving", on_plan=plans.append, confirm=0, **options())
+    assert plans[1:] == []
+    result = await halving
+    assert plans[1].total == len(result.verdicts)
+
+
+async def test_a_run_does_not_go_on_with_other_devices_or_tools(tmp_path: Path) -> None:
+    await tune(sweep(), measure=Meter(), devices=("A100 (cuda 0)",), run=tmp_path, confirm=0, **options())
+    again: dict[str, Any] = {"run": tmp_path, "resume": True, "confirm": 0, "measure": Meter()}
+    await tune(sweep(), devices=("A100 (cuda 3)",), **again, **options())
+    with pytest.raises(RequestError, match="devices changed from A100 to H100"):
+        await tune(sweep(), devices=("H100 (cuda 0)",), **again, **options())
 
 
 async def test_one_measurement_at_a_time_on_a_device_while_compiles_go_on() -> None:
