@@ -8,7 +8,9 @@
     module = load(best.artifact["cubin"])
 
 A device gets the winner for its own architecture. Where there is none, a CUDA device may take one of the same
-generation with a smaller number (NVIDIA: a cubin for 8.0 runs on 8.6), or the PTX of any smaller one.
+generation with a smaller number (NVIDIA: a cubin for 8.0 runs on 8.6), or the PTX of any smaller one. A CPU takes
+what was compiled for "native" where it has the instruction sets of that machine, and what any CPU or one of an
+x86-64 level within it runs; code for another CPU by name is loaded only when it is asked for.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from teeny_async.errors import RequestError
 from teeny_async.frozen import FrozenMap
+from teeny_async.tuning.own_cpu import LEVELS, instruction_sets
 from teeny_async.tuning.verdict import SCHEMA, Verdict
 
 NAME = "best.json"
@@ -85,6 +88,8 @@ def _entry(winner: Winner) -> dict[str, Any]:
         "value": verdict.value,
         "unit": verdict.goal.unit,
         "tied": winner.tied,
+        # Code for "native" needs what the machine has that it was compiled on.
+        "needs": sorted(instruction_sets()) if verdict.target.startswith("native") else [],
         "verdict": verdict.to_dict(),
     }
 
@@ -93,7 +98,8 @@ def load_best(path: str | Path, device: str | None = None, kernel: str | None = 
     """The winner for a device, with its artifact. path: a run's folder, or its best.json.
 
     device: "sm_90", "gfx942", "znver4", a target as it was tuned for; None is what this program runs on: the
-    first CUDA device if there is one that a winner is for, else this CPU.
+    first CUDA device if there is one that a winner is for, else this CPU: then only a winner that is known to run on
+    it is taken. kernel: which one, where the run had several.
 
     Raises RequestError for a file that is none of ours or was changed, LookupError when no winner fits the device
     (it lists those there are).
@@ -101,7 +107,16 @@ def load_best(path: str | Path, device: str | None = None, kernel: str | None = 
     path = Path(path)
     path = path / NAME if path.is_dir() else path
     entries = [entry for entry in read_entries(path) if kernel in (None, entry["kernel"])]
-    entry = choose(entries, [device] if device is not None else own_devices(), platform.machine(), device is None)
+    kernels = dict.fromkeys(entry["kernel"] for entry in entries)
+    if len(kernels) > 1:
+        raise LookupError(f"{path} has several kernels: name one of {', '.join(kernels)}")
+    entry = choose(
+        entries,
+        [device] if device is not None else own_devices(),
+        platform.machine(),
+        device is None,
+        instruction_sets(),
+    )
     if entry is None:
         known = ", ".join(f"{entry['kernel']} for {entry['target']}" for entry in entries) or "nothing"
         raise LookupError(f"{path}: no winner for {device or 'this machine'}; it has {known}")
@@ -131,8 +146,11 @@ def read_entries(path: Path) -> list[dict[str, Any]]:
         raise RequestError(f"{path} is no best.json of a tuning run") from None
 
 
-def choose(entries: Iterable[dict[str, Any]], devices: Iterable[str], machine: str, own: bool) -> dict[str, Any] | None:
-    """The entry for the first of `devices` that has one. own: this machine's CPU will do as well."""
+def choose(
+    entries: Iterable[dict[str, Any]], devices: Iterable[str], machine: str, own: bool, sets: Collection[str]
+) -> dict[str, Any] | None:
+    """The entry for the first of `devices` that has one. own: this machine's CPU, with its instruction sets, will do
+    as well: with code for "native" first, and then for the largest of the CPUs that are known to be within it."""
     entries = list(entries)
     for device in devices:
         exact = [entry for entry in entries if device in _names(entry)]
@@ -141,10 +159,9 @@ def choose(entries: Iterable[dict[str, Any]], devices: Iterable[str], machine: s
             if found:
                 return found[0]
     if own:
-        local = [entry for entry in entries if _arch(entry) == machine]
-        native = [entry for entry in local if entry["target"].startswith("native")]
-        if len(native or local) == 1:
-            return (native or local)[0]
+        local = [entry for entry in entries if _arch(entry) == machine and _is_within(entry, sets)]
+        local.sort(key=lambda entry: (not entry["target"].startswith("native"), -len(_needs(entry) or ())))
+        return local[0] if local else None
     return None
 
 
@@ -168,11 +185,27 @@ def own_devices() -> list[str]:
     return [f"sm_{major.value}{minor.value}"]
 
 
+def _is_within(entry: Mapping[str, Any], sets: Collection[str]) -> bool:
+    needs = _needs(entry)
+    return needs is not None and set(needs) <= set(sets)
+
+
+def _needs(entry: Mapping[str, Any]) -> Sequence[str] | None:
+    """Instruction sets that a CPU must have for it; None where nobody knows."""
+    if entry["target"].startswith("native"):
+        needs: Sequence[str] | None = entry.get("needs", ())
+        return needs
+    name = _cpu(entry["resolved"])
+    return LEVELS.get("generic" if entry["target"] == "default" else name)
+
+
 def _runs_on(entry: Mapping[str, Any], device: str) -> bool:
     have, want = _cpu(entry["resolved"]), _sm(device)
-    if not want or not re.fullmatch(r"sm_\d+", have) or _sm(have) > want:
+    if not want or not _sm(have) or _sm(have) > want:
         return False
-    return "ptx" in entry["outputs"] or _sm(have) // 10 == want // 10
+    if have.endswith("a"):
+        return _sm(have) == want
+    return ("ptx" in entry["outputs"] and not have.endswith("f")) or _sm(have) // 10 == want // 10
 
 
 def _sm(name: str) -> int:
