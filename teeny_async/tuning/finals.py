@@ -7,8 +7,9 @@ gave 146 us (p20 to p80: 146 to 147) and 150 us (149 to 151). So
 - while the search goes on, its best so far is measured again now and then (`Watched`);
 - at its end the best few are measured in several rounds, all of them in each round, with nothing else going on.
 
-What is reported is the median of the rounds, and the range from the lowest p20 to the highest p80 of all these
-measurements: that of the whole run, and not of its last second. What a machine does only after the run has ended is
+What is reported is the median of the rounds, and the range from the lowest p20 to the highest p80 of them, widened to
+the medians of when it was watched (their own spread has the compiles in it that ran beside): that of the whole run,
+and not of its last second. What a machine does only after the run has ended is
 in no spread. Two finalists are compared by their rounds, which saw the same drift: they are tied unless one of them
 was the faster in every round.
 
@@ -94,11 +95,11 @@ def _values(verdicts: Sequence[Verdict]) -> list[float]:
 
 def _record(rounds: Sequence[Verdict], watched: Sequence[Verdict]) -> dict[str, Any]:
     every = [*watched, *rounds]
-    records, values = [verdict.measurement for verdict in every], _values(every)
+    records = [verdict.measurement for verdict in every]
     found = {
         **records[-1],
-        "p20": min(record.get("p20", value) for record, value in zip(records, values, strict=True)),
-        "p80": max(record.get("p80", value) for record, value in zip(records, values, strict=True)),
+        "p20": min([*_values(watched), *(v.measurement.get("p20", v.value) for v in rounds)]),
+        "p80": max([*_values(watched), *(v.measurement.get("p80", v.value) for v in rounds)]),
         "rounds": _values(rounds),
         "watched": _values(watched),
         "contention": _most([verdict.measurement.get("contention", {}) for verdict in rounds]),

@@ -24,7 +24,9 @@ def final(x: int, values: list[float], at: float = 100.0, watched: list[Verdict]
 
 def test_the_spread_is_that_of_the_whole_run() -> None:
     found = final(1, [10.0, 12.0, 11.0], watched=[verdict(1, 15.0, 5.0), verdict(1, 9.0, 50.0)])
-    assert (found.value, found.spread) == (11.0, (8.5, 15.5))
+    assert (found.value, found.spread) == (11.0, (9.0, 15.0))
+    assert final(1, [10.0, 12.0, 11.0]).spread == (9.5, 12.5)
+    assert final(1, [10.0]).spread == (9.5, 10.5)
     record = found.measurement
     assert (record["rounds"], record["watched"], record["runs"]) == ([10.0, 12.0, 11.0], [15.0, 9.0], 50)
     assert record["contention"] == {"load": 104.1}
