@@ -8,10 +8,10 @@ gave 146 us (p20 to p80: 146 to 147) and 150 us (149 to 151). So
 - at its end the best few are measured in several rounds, all of them in each round, with nothing else going on.
 
 What is reported is the median of the rounds, and the range from the lowest p20 to the highest p80 of them, widened to
-the medians of when it was watched (their own spread has the compiles in it that ran beside): that of the whole run,
-and not of its last second. What a machine does only after the run has ended is
-in no spread. Two finalists are compared by their rounds, which saw the same drift: they are tied unless one of them
-was the faster in every round.
+the medians of when it was watched, extremes aside (their own spread has the compiles in it that ran beside): the
+range of the whole run, and not of its last second. What a machine does only after the run has ended is in no spread.
+Two finalists are compared by their rounds, which saw the same drift: they are tied unless one of them was the faster
+in every round.
 
 Being the best of many is also luck: what won the search may measure worse than it did. A finalist is ranked by its
 final measurement, and when that is worse than what another has shown in the search, the other is measured as well.
@@ -89,6 +89,12 @@ def in_every_round(one: Verdict, other: Verdict) -> bool | None:
     return all(first < second for first, second in pairs) or all(first > second for first, second in pairs)
 
 
+def _usual(values: Sequence[float]) -> list[float]:
+    """Without the most extreme tenth at both ends: one burst of something else is no drift."""
+    cut = len(values) // 10
+    return sorted(values)[cut : len(values) - cut]
+
+
 def _values(verdicts: Sequence[Verdict]) -> list[float]:
     return [verdict.value for verdict in verdicts if verdict.value is not None]
 
@@ -96,10 +102,11 @@ def _values(verdicts: Sequence[Verdict]) -> list[float]:
 def _record(rounds: Sequence[Verdict], watched: Sequence[Verdict]) -> dict[str, Any]:
     every = [*watched, *rounds]
     records = [verdict.measurement for verdict in every]
+    seen = _usual(_values(watched))
     found = {
         **records[-1],
-        "p20": min([*_values(watched), *(v.measurement.get("p20", v.value) for v in rounds)]),
-        "p80": max([*_values(watched), *(v.measurement.get("p80", v.value) for v in rounds)]),
+        "p20": min([*seen, *(v.measurement.get("p20", v.value) for v in rounds)]),
+        "p80": max([*seen, *(v.measurement.get("p80", v.value) for v in rounds)]),
         "rounds": _values(rounds),
         "watched": _values(watched),
         "contention": _most([verdict.measurement.get("contention", {}) for verdict in rounds]),

@@ -27,6 +27,8 @@ def test_the_spread_is_that_of_the_whole_run() -> None:
     assert (found.value, found.spread) == (11.0, (9.0, 15.0))
     assert final(1, [10.0, 12.0, 11.0]).spread == (9.5, 12.5)
     assert final(1, [10.0]).spread == (9.5, 10.5)
+    bursts = [verdict(1, value, 5.0) for value in (10.2, 30.0, *[12.0] * 7, 8.0)]
+    assert final(1, [11.0], watched=bursts).spread == (10.2, 12.0)
     record = found.measurement
     assert (record["rounds"], record["watched"], record["runs"]) == ([10.0, 12.0, 11.0], [15.0, 9.0], 50)
     assert record["contention"] == {"load": 104.1}
