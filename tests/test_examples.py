@@ -15,6 +15,10 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
     "compile_one": [".version 8.8", ".target sm_90", "compiled in"],
     "sweep_targets": ["Counter({'compiled':"],
+    "dask_cluster": [
+        "cluster 1: {'compiled': 12}, 12 compiler runs on 2 workers",
+        "cluster 2: {'cached': 12}, 0 compiler runs on 2 workers",
+    ],
     "stream_results": ["UNROLL=1: ", "slots were busy"],
     "custom_toolchain": ["square:", "diagnostic: "],
     "tune_cuda_matmul": ["matmul", "verdicts in", "compiling"],
