@@ -141,7 +141,8 @@ async def test_five_hundred_compiles_outlive_a_worker(cluster: Cluster) -> None:
         if isinstance(event, Finished) and ended == 250:
             os.kill(min(pids.values()), signal.SIGKILL)
 
-    requests = [script(f"sleep 0.01; echo {number} > out") for number in range(500)]
+    slow = ["sleep 0.05;" if 240 <= number < 270 else "" for number in range(500)]  # so that it has some under way
+    requests = [script(f"{sleep} echo {number} > out") for number, sleep in enumerate(slow)]
     async with compiler(cluster, on_event=kill_one) as session:
         results = await session.compile_many(requests)
     assert outputs(results) == [b"%d\n" % number for number in range(500)]
