@@ -157,8 +157,11 @@ def import_command(archive: Path, cache_dir: Path | None, as_json: bool) -> int:
 @_CACHE_DIR
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 def clear(cache_dir: Path | None, yes: bool) -> int:
-    """Remove every entry."""
-    from teeny_async.cli.look import cache_state, clear_cache
+    """Remove every entry from the cache folder.
+
+    A shared cache (TEENY_ASYNC_REMOTE) is not this command's to clear: others use it. It keeps what it has.
+    """
+    from teeny_async.cli.look import cache_state, clear_cache, remote_location
 
     folder = cache_folder(cache_dir)
     entries = cache_state(folder)["entries"]
@@ -167,6 +170,8 @@ def clear(cache_dir: Path | None, yes: bool) -> int:
             raise click.UsageError("nobody is there to be asked; add --yes to clear the cache.")
         click.confirm(f"Remove {entries:,} entries from {folder}?", abort=True, err=True)
     click.echo(f"removed {clear_cache(folder) if entries else 0:,} entries from {folder}", err=True)
+    if remote := remote_location():
+        click.echo(f"{remote} was not cleared, since others use it; --remote '' leaves it out of a sweep", err=True)
     return 0
 
 

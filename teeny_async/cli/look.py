@@ -46,6 +46,14 @@ def cache_state(folder: Path) -> dict[str, Any]:
     return state | {name: found[name] for name in _ABSENT}
 
 
+def remote_location() -> str | None:
+    """The shared cache that the environment names, without what may be secret in its URL; None: there is none."""
+    from teeny_async.store.remote_bucket import location
+
+    url = Settings.from_environ(os.environ).remote
+    return None if url is None else location(url)
+
+
 def clear_cache(folder: Path) -> int:
     """Remove every entry; how many there were. Raises CacheError."""
 

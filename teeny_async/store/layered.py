@@ -169,10 +169,15 @@ class LayeredStore:
         )
 
     async def clear(self) -> int:
-        """Empty the layers that can be written; how many entries there were in the last of them."""
+        """Empty the layers that can be written; how many entries there were in the user's own folder.
+
+        The last layer is emptied first: a remote, which is not cleared from here, says so before anything is gone.
+        """
         removed = 0
-        for layer in self._writable:
-            removed = await layer.clear()
+        for layer in reversed(self._writable):
+            count = await layer.clear()
+            if layer is self._kept:
+                removed = count
         return removed
 
     async def _promote(self, number: int, hits: Sequence[tuple[str, Entry]]) -> None:

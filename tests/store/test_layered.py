@@ -12,6 +12,7 @@ from teeny_async.errors import CacheError
 from teeny_async.store.disk import DiskStore
 from teeny_async.store.layered import Layer, LayeredStore
 from teeny_async.store.memory import MemoryStore
+from teeny_async.store.remote import RemoteStore
 
 from .kit import Faults, digest, entry, opened
 
@@ -80,6 +81,22 @@ async def test_a_shared_folder_is_never_written_to(shipped: Path, folder: Path, 
         await store.delete(digest(1))
         assert await store.clear() == 0
     assert {path: path.stat().st_mtime_ns for path in shipped.rglob("*")} == before
+
+
+async def test_clear_counts_the_own_folder_and_leaves_nothing_half_done(folder: Path, faults: Faults) -> None:
+    layers = [Layer("memory", MemoryStore(packed=False), notes="none"), Layer("disk", DiskStore(folder))]
+    async with layered(faults, *layers) as store:
+        await store.put_many([(digest(1), entry()), (digest(2), entry())])
+        assert await store.clear() == 2
+        assert await store.get_many([digest(1)]) == [None]
+    async with layered(faults, *layers, Layer("remote", RemoteStore("memory:///"))) as store:
+        await store.put(digest(1), entry())
+        with pytest.raises(CacheError, match="not cleared from here"):
+            await store.clear()
+        assert await layers[1].store.get_many([digest(1)]) == [entry()]
+    async with layered(faults, *layers, Layer("remote", RemoteStore("memory:///", read_only=True))) as store:
+        assert await store.clear() == 1
+    assert faults == []
 
 
 async def test_own_notes_go_first_and_only_some_are_taken_from_others(
