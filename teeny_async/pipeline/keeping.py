@@ -26,6 +26,7 @@ from teeny_async.pipeline.planning import Plan
 from teeny_async.pipeline.rules import Rules
 from teeny_async.result import Artifact, Failure, Usage
 from teeny_async.store.base import Entry, Store
+from teeny_async.toolchains.base import Toolchain
 
 COSTS_NOTE = "costs-1"
 _SKEW = 3600.0
@@ -142,12 +143,19 @@ class Keeper:
         [entry] = await self._store.get_many([key.digest])
         return entry.outcome if entry is not None and isinstance(entry.outcome, Artifact) else None
 
-    async def keep_stage(self, flight: Flight, plan: Plan, key: CacheKey, artifact: Artifact, usage: Usage) -> None:
-        """Keep what the last stage of a plan made, under a key of its own. usage: of that stage."""
+    @property
+    def shares(self) -> bool:
+        """Whether what one flight keeps is there for the next one."""
+        return self._store is not None and self._rules.reads_store and self._rules.writes_store
+
+    async def keep_stage(
+        self, flight: Flight, plan: Plan, toolchain: Toolchain, key: CacheKey, artifact: Artifact, *, usage: Usage
+    ) -> None:
+        """Keep what one stage of a plan made, under a key of its own. toolchain, usage: of that stage."""
         if self._store is None or not self._rules.writes_store:
             return
         info = {
-            "toolchain": plan.stages[-1].toolchain.version,
+            "toolchain": toolchain.version,
             "seconds": usage.wall,
             "max_rss": usage.max_rss,
             "components": key.explain(),

@@ -23,7 +23,7 @@ from teeny_async.target import Target, unknown_cpu
 from teeny_async.toolchains import elsewhere
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound
 from teeny_async.toolchains.elsewhere import Elsewhere
-from teeny_async.toolchains.registry import candidates, driver_named
+from teeny_async.toolchains.registry import candidates, driver_named, finisher_named
 
 _KEPT_PLANS = 256
 """Plans of the requests booked last that are kept until they are flown: a stream's, or a batch's of that size."""
@@ -207,16 +207,17 @@ class Planner:
         toolchain = self._known_toolchain(driver)
         asked = request.target or driver.default_target(request.kernel)
         target = self._known_target(driver, asked)
-        stages = [Stage(driver, toolchain, driver.plan(request, target, toolchain))]
-        if second := driver.finish(request, target):
-            finisher = driver_named(second)
+        action = driver.plan(request, target, toolchain)
+        stages = [Stage(driver, toolchain, action)]
+        second = driver.finish(request, target) if request.emit not in action.outputs else None
+        if second:
+            finisher = finisher_named(second)
             tool = self._known_toolchain(finisher)
             stages.append(Stage(finisher, tool, finisher.plan(request, target, tool)))
         key = request_key(_runs(stages), self._digests, _Again(self, request))
         tools = self._teams.get((driver, second))
         if tools is None:
             tools = self._teams[driver, second] = tuple(stage.toolchain for stage in stages)
-        action = stages[0].action
         booking = Booking(key, action.uncacheable, action.depfile is not None, target, tools)
         return Plan(stages, target, booking, self._digests)
 

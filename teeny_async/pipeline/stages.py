@@ -6,8 +6,11 @@ The key of a stage is made of its own action and toolchain and, behind the first
     second   fingerprint, arguments, SHA-256 of each chained input: whatever front end, kernel or params it came from
 
 A first stage that reads files has no such key, since only a whole request is matched with the files of its closure;
-a second one reads nothing but its input. Only artifacts are shared, never failures. Equal second stages that are under
-way at one time wait for the first of them; when that fails or is cancelled, the next one runs.
+a second one reads nothing but its input. Only artifacts are shared, never failures.
+
+Equal second stages that are under way at one time wait for the first of them; when that fails or is cancelled, the
+next one runs. A flight whose first stage is under way in another one waits for it without a slot, for a front end
+takes long: of emit="ptx" and emit="cubin" for one kernel, one runs the compiler.
 
 Measured (zig, 6 kernels for 8 GPUs, emit="cubin", two cores): 1.9 s from nothing, 0.9 s when the PTX had been made
 before; four variants of each that come to the same PTX, 3.2 s instead of 4.8 s. Across the 8 targets a front end has
@@ -17,8 +20,8 @@ nothing to share: every PTX names its own target, and all 48 differ.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -28,8 +31,12 @@ from teeny_async.action import Action
 from teeny_async.keys import SCHEMA, CacheKey, Component, PartDigests, components, key_digest
 from teeny_async.pipeline.inflight import Flight
 from teeny_async.pipeline.keeping import Keeper
-from teeny_async.pipeline.planning import Plan
+from teeny_async.pipeline.planning import Plan, Stage
 from teeny_async.result import NO_USAGE, Artifact, Exit, Failure, Usage
+from teeny_async.toolchains.base import Driver
+
+_REMEMBERED = 65_536
+"""First stages that a session remembers to have been there."""
 
 
 class Ran(NamedTuple):
@@ -57,6 +64,8 @@ class Stages:
         self._keeper = keeper
         self._digests = PartDigests()
         self._turns: dict[str, Turn] = {}
+        self._fronts: dict[str, anyio.Event] = {}
+        self._made: set[str] = set()
 
     async def outcome(
         self,
@@ -73,22 +82,64 @@ class Stages:
             return await run()
         if not chained:
             made = await self._keeper.stage(key)
-            return await run() if made is None else _reused(made)
+            ran = await self._kept(flight, plan, key, plan.stages[0], run) if made is None else _reused(made)
+            if len(self._made) >= _REMEMBERED:
+                self._made.clear()
+            self._made.add(key.digest)
+            self._tell(key.digest)
+            return ran
         async with self._turn(key.digest) as turn:
             made = turn.made or await self._keeper.stage(key)
-            if made is not None:
-                turn.made = made
-                return _reused(made)
-            ran = await run()
-            if isinstance(ran.outcome, Artifact):
-                turn.made = ran.outcome
-                await self._keeper.keep_stage(flight, plan, key, ran.outcome, ran.usage)
+            ran = await self._kept(flight, plan, key, plan.stages[-1], run) if made is None else _reused(made)
+            turn.made = ran.outcome if isinstance(ran.outcome, Artifact) else None
             return ran
 
-    def _key_of(self, flight: Flight, plan: Plan, action: Action, chained: Mapping[str, bytes]) -> CacheKey | None:
-        if len(plan.stages) == 1:
+    async def _kept(
+        self, flight: Flight, plan: Plan, key: CacheKey, stage: Stage, run: Callable[[], Awaitable[Ran]]
+    ) -> Ran:
+        ran = await run()
+        if isinstance(ran.outcome, Artifact):
+            await self._keeper.keep_stage(flight, plan, stage.toolchain, key, ran.outcome, usage=ran.usage)
+        return ran
+
+    def front_of(self, flight: Flight, plan: Plan) -> str | None:
+        """The key of a flight's first stage; None where no other flight can have the same, or find what it made."""
+        first = plan.stages[0]
+        if not self._keeper.shares or not _may_share_front(flight, first.action):
             return None
-        if not chained and (action.depfile or action.uncacheable or flight.log_level):
+        if len(plan.stages) == 1:
+            return None if type(first.driver).finish is Driver.finish else plan.booking.key.digest
+        key = self._key_of(flight, plan, first.action, {})
+        return None if key is None else key.digest
+
+    def under_way(self, front: str | None) -> anyio.Event | None:
+        """What is set when the flight that works on this first stage is done with it; None: there is none."""
+        return self._fronts.get(front) if front is not None else None
+
+    def has_made(self, front: str | None, plan: Plan) -> bool:
+        """Whether the one stage of a plan may have become known since the flight was looked up, as another's first."""
+        return front in self._made and len(plan.stages) == 1
+
+    @contextmanager
+    def working_on(self, front: str | None) -> Iterator[None]:
+        """A flight with a slot, which others may wait for."""
+        if front is None or front in self._fronts:
+            yield
+            return
+        mine = self._fronts[front] = anyio.Event()
+        try:
+            yield
+        finally:
+            if self._fronts.get(front) is mine:
+                self._tell(front)
+
+    def _tell(self, front: str) -> None:
+        done = self._fronts.pop(front, None)
+        if done is not None:
+            done.set()
+
+    def _key_of(self, flight: Flight, plan: Plan, action: Action, chained: Mapping[str, bytes]) -> CacheKey | None:
+        if len(plan.stages) == 1 or not (chained or _may_share_front(flight, action)):
             return None
 
         def parts() -> list[Component]:
@@ -109,6 +160,11 @@ class Stages:
             turn.users -= 1
             if not turn.users:
                 del self._turns[digest]
+
+
+def _may_share_front(flight: Flight, action: Action) -> bool:
+    """Whether a first stage has a key that says all: of what it reads, and of the log that is asked for."""
+    return not (action.depfile or action.uncacheable or flight.log_level)
 
 
 def _reused(made: Artifact) -> Ran:

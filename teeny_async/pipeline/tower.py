@@ -13,7 +13,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import anyio
 import anyio.lowlevel
@@ -32,7 +33,7 @@ from teeny_async.pipeline.explaining import Explainer, not_cached
 from teeny_async.pipeline.flying import Pilot, Trip, wait_for_a_slot
 from teeny_async.pipeline.inflight import Flight, FlightTable
 from teeny_async.pipeline.keeping import Keeper
-from teeny_async.pipeline.planning import Planner
+from teeny_async.pipeline.planning import Plan, Planner
 from teeny_async.pipeline.rules import Rules
 from teeny_async.pipeline.sharing import Sharing
 from teeny_async.pipeline.stages import Stages
@@ -78,6 +79,7 @@ class Tower:
         self._learned = learned
         self._rules = rules
         self._teller = teller
+        self._stages = Stages(keeper)
         self._pilot = Pilot(
             runner=runner,
             admission=self.admission,
@@ -85,7 +87,7 @@ class Tower:
             learned=learned,
             watch=self._watch,
             teller=teller,
-            stages=Stages(keeper),
+            stages=self._stages,
         )
         self._group: ServiceGroup | None = None
         self._until_note = NOTE_EVERY
@@ -227,15 +229,19 @@ class Tower:
             answer = await self._answered(flight)
             if answer is not None:
                 return answer
-            # It was its turn before, so it goes first.
-            ticket = await wait_for_a_slot(self.admission, rank=-math.inf, work=flight.work)
-            flight.started_at = time.monotonic()
-            try:
-                why_not = self.brakes.why_not(flight.booking.toolchains, flight.call)
-                return why_not or await self._flown(flight, ticket)
-            finally:
-                if ticket.running:
-                    self.admission.release(ticket)
+            return await self._next_slot(flight, partial(self._flown, flight))
+
+    async def _next_slot(
+        self, flight: Flight, go: Callable[[Ticket], Awaitable[Artifact | Failure]]
+    ) -> Artifact | Failure:
+        """The outcome of a flight that gave its slot back; it was its turn before, so it goes first."""
+        ticket = await wait_for_a_slot(self.admission, rank=-math.inf, work=flight.work)
+        flight.started_at = time.monotonic()
+        try:
+            return self.brakes.why_not(flight.booking.toolchains, flight.call) or await go(ticket)
+        finally:
+            if ticket.running:
+                self.admission.release(ticket)
 
     async def _answered(self, flight: Flight) -> Artifact | Failure | None:
         """What the store has for a flight by now."""
@@ -251,6 +257,19 @@ class Tower:
             plan = await self._planner.take(flight.request)
         except (ToolNotFound, RequestError) as error:  # it was there, and took the request, when it was booked
             return Failure(kind=FailureKind.TOOL_MISSING, message=str(error))
+        front = self._stages.front_of(flight, plan)
+        front_end = self._stages.under_way(front)
+        if front_end is None:
+            if self._stages.has_made(front, plan) and (answer := await self._answered(flight)):
+                return answer
+            with self._stages.working_on(front):
+                return await self._carried(flight, plan, ticket)
+        self.admission.release(ticket)
+        flight.started_at = 0.0
+        await front_end.wait()
+        return await self._answered(flight) or await self._next_slot(flight, partial(self._carried, flight, plan))
+
+    async def _carried(self, flight: Flight, plan: Plan, ticket: Ticket) -> Artifact | Failure:
         trip = Trip(flight, plan)
         outcome = await self._pilot.fly(trip, ticket)
         if plan.booking.key.digest != flight.key.digest or not self._planner.are_current(plan.booking.toolchains):

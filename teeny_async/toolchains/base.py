@@ -106,7 +106,8 @@ class Driver(ABC):
 
     def finish(self, request: CompileRequest, target: Target) -> str | None:
         """The driver of a second stage, by name, which makes the output asked for out of this one's: "ptxas"
-        (PTX to cubin), "lld" (object to hsaco or shared library). None: this one does it all."""
+        (PTX to cubin), "lld" (object to hsaco or shared library). None: this one does it all; and so it does where
+        the action that was planned writes that output."""
         return None
 
     def offers(self, request: CompileRequest) -> bool:

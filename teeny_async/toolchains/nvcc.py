@@ -4,12 +4,16 @@
 
 A process tree: nvcc runs `sh`, the host compiler as preprocessor, cicc and ptxas. All of them are in the
 fingerprint, and so are NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS in the key, which nvcc reads by itself.
+
+A cubin is made in two stages, `nvcc -ptx` and the same toolkit's ptxas (`teeny_async.toolchains.nvcc_ptxas`). It is
+one action with flags that only nvcc knows how to hand on (-G, -lineinfo, -rdc, -dlto), and so is a fatbin.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from teeny_async.action import Action, Input
@@ -22,6 +26,8 @@ from teeny_async.target import Target
 from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
 from teeny_async.toolchains.c_flags import define_args, reading, refuse_ours
 from teeny_async.toolchains.expect import check, expectations
+from teeny_async.toolchains.nvcc_find import SYSTEM_FOLDERS, all_flags, find_nvcc, helper_folders, user_settings
+from teeny_async.toolchains.nvcc_ptxas import assembler_args, front_end_flags
 from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
 from teeny_async.toolchains.ptxas import with_metrics
 
@@ -29,9 +35,6 @@ _PARTS = (
     *("bin/nvcc", "bin/ptxas", "bin/cudafe++", "bin/fatbinary", "bin/nvcc.profile"),
     *("nvvm/bin/cicc", "nvvm/libdevice/libdevice.10.bc"),
 )
-_CUDA = "/usr/local/cuda"
-_FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
-_SYSTEM_FOLDERS = ("/usr/bin", "/bin")
 _MODE = {"ptx": ["-ptx"], "cubin": ["-cubin", "-Xptxas", "-v"], "fatbin": ["-fatbin", "-Xptxas", "-v"]}
 
 
@@ -44,7 +47,7 @@ class Nvcc(Driver):
     fat = True
 
     async def find(self, host: Host) -> Toolchain:
-        path = self._locate(host)
+        path = find_nvcc(host)
         if path is None:
             raise ToolNotFound(
                 "nvcc: not on PATH, nor under CUDA_HOME or /usr/local/cuda; install the CUDA toolkit, or run: "
@@ -66,19 +69,13 @@ class Nvcc(Driver):
             fingerprint=await host.fingerprint(
                 self.name, f"{version}\n{described}", {**files, **host_compiler, **headers}
             ),
-            search_path=(str(top / "bin"), str(top / "nvvm" / "bin"), *_SYSTEM_FOLDERS),
-            settings=FrozenMap({name: host.environ[name] for name in _FLAG_VARIABLES if host.environ.get(name)}),
+            search_path=helper_folders(path),
+            settings=user_settings(host),
         )
-
-    def _locate(self, host: Host) -> str | None:
-        folders = [host.environ.get("CUDA_HOME"), host.environ.get("CUDA_PATH"), _CUDA]
-        tried = (os.path.join(folder, "bin", "nvcc") for folder in folders if folder)
-        found = host.which("nvcc") or next((path for path in tried if os.access(path, os.X_OK)), None)
-        return os.path.realpath(found) if found else host.package_file("nvidia", "cu13/bin/nvcc", "cuda_nvcc/bin/nvcc")
 
     async def _host_compiler(self, host: Host) -> tuple[dict[str, Path], str]:
         """The preprocessor that nvcc will find on its PATH: its files by label, and its version text."""
-        gcc = next((path for folder in _SYSTEM_FOLDERS if os.access(path := f"{folder}/gcc", os.X_OK)), None)
+        gcc = next((path for folder in SYSTEM_FOLDERS if os.access(path := f"{folder}/gcc", os.X_OK)), None)
         if gcc is None:
             raise ToolNotFound("nvcc: needs a host compiler; install g++ (Debian: apt-get install g++)")
         described = await host.run([gcc, "-v"])
@@ -115,12 +112,15 @@ class Nvcc(Driver):
         check_opt_level(self, request, (0, 1, 2, 3))
         refuse_log(self, request)
         refuse_ours(self, request.flags)
-        emit = request.emit or ("fatbin" if target.also else "ptx")
+        emit, flags = request.emit or ("fatbin" if target.also else "ptx"), list(request.flags)
+        known = all_flags(toolchain, flags)
+        if emit == "cubin" and _has_stages(target, known):
+            emit, flags = "ptx", front_end_flags(flags)
         rendered = render(request)
-        read = reading(kernel, rendered, (*request.flags, *_user_flags(toolchain)))
+        read = reading(kernel, rendered, known)
         argv = ["nvcc", *_MODE[emit], *_arch_args(target, emit), f"-O{request.opt_level}"]
         argv += ["--threads", "1", *define_args(rendered), *read.args()]
-        argv += [*request.flags, "kernel.cu", "-o", f"kernel.{emit}"]
+        argv += [*flags, "kernel.cu", "-o", f"kernel.{emit}"]
         return Action(
             argv=tuple(argv),
             executable=toolchain.path,
@@ -135,6 +135,9 @@ class Nvcc(Driver):
             uncacheable=read.uncacheable,
         )
 
+    def finish(self, request: CompileRequest, target: Target) -> str | None:
+        return "nvcc-ptxas" if request.emit == "cubin" else None
+
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
         # Nothing is judged where all is cached, and their patterns take longer to compile than such a run has.
         from teeny_async.toolchains import diagnostics
@@ -142,6 +145,11 @@ class Nvcc(Driver):
 
         verdict = judge(action, exit, tool=self.name, parse=diagnostics.nvcc_text, check=check)
         return verdict if "ptx" in action.outputs else with_metrics(verdict, exit)
+
+
+def _has_stages(target: Target, flags: Sequence[str]) -> bool:
+    """Whether a cubin is made in two stages: by what nvcc would give to its ptxas, where that is known."""
+    return (target.cpu is None or target.cpu.startswith("sm_")) and assembler_args(flags) is not None
 
 
 def _arch_args(target: Target, emit: str) -> list[str]:
@@ -161,8 +169,3 @@ def _listed_files(rule: str, top: Path) -> dict[str, Path]:
     names = (name for name in rule.replace("\\\n", " ").split() if name.startswith("/") and name != "/dev/null")
     found = [Path(os.path.realpath(name)) for name in names]
     return {str(path.relative_to(top) if path.is_relative_to(top) else path): path for path in found}
-
-
-def _user_flags(toolchain: Toolchain) -> list[str]:
-    """The flags that nvcc takes from its environment by itself."""
-    return " ".join(toolchain.settings.values()).split()

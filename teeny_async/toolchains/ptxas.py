@@ -21,8 +21,10 @@ from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, n
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.ptxas_info import metrics
 
+NO_SETTINGS: Mapping[str, str] = FrozenMap()
 _TARGET = re.compile(rb"^\s*\.target\s+(\w+)", re.MULTILINE)
-_ARCH_OF_PTX = "-arch=<.target>"
+ARCH_OF_PTX = "-arch=<.target>"
+"""Stands in an action for the architecture that the PTX names, which is known once there is PTX."""
 
 
 class Ptxas(Driver):
@@ -36,6 +38,10 @@ class Ptxas(Driver):
         path = host.which("ptxas") or self._beside_cuda(host)
         if path is None:
             raise ToolNotFound("ptxas: not installed; install the CUDA toolkit, or run: pip install nvidia-cuda-nvcc")
+        return await self.identify(host, path)
+
+    async def identify(self, host: Host, path: str, settings: Mapping[str, str] = NO_SETTINGS) -> Toolchain:
+        """The ptxas that is there. Raises ToolNotFound."""
         probe = await host.run([path, "--version"])
         version = probe.stdout.decode("utf-8", "replace").strip()
         if probe.code != 0 or not version:
@@ -46,6 +52,7 @@ class Ptxas(Driver):
             path=path,
             version=f"ptxas {release[1] if release else version.splitlines()[-1]}",
             fingerprint=await host.fingerprint(self.name, version, {"ptxas": Path(path)}),
+            settings=settings,
         )
 
     def _beside_cuda(self, host: Host) -> str | None:
@@ -59,7 +66,7 @@ class Ptxas(Driver):
         if not target.is_nvidia:
             raise RequestError(f"ptxas assembles for NVIDIA targets only, not {target}")
         return Action(
-            argv=("ptxas", "-v", _ARCH_OF_PTX, f"-O{_level(request.opt_level)}", "kernel.ptx", "-o", "kernel.cubin"),
+            argv=("ptxas", "-v", ARCH_OF_PTX, f"-O{_level(request.opt_level)}", "kernel.ptx", "-o", "kernel.cubin"),
             executable=toolchain.path,
             neutral=neutral_env(toolchain),
             chained=FrozenMap({"kernel.ptx": "ptx"}),
@@ -71,7 +78,7 @@ class Ptxas(Driver):
     def chain(self, action: Action, outputs: Mapping[str, bytes]) -> Action:
         found = _TARGET.search(outputs["ptx"])
         arch = found[1].decode() if found else "unknown"
-        return replace(action, argv=tuple(f"-arch={arch}" if arg == _ARCH_OF_PTX else arg for arg in action.argv))
+        return replace(action, argv=tuple(f"-arch={arch}" if arg == ARCH_OF_PTX else arg for arg in action.argv))
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
         # Nothing is judged where all is cached, and their patterns take longer to compile than such a run has.

@@ -10,6 +10,9 @@ from teeny_async.errors import RequestError
 from teeny_async.target import nearest
 from teeny_async.toolchains.base import Driver
 
+_PARTS: Mapping[str, str] = {"nvcc-ptxas": "NvccPtxas"}
+"""Second stages that belong to one toolchain, which nobody names or looks for by itself."""
+
 
 class _Drivers(Mapping[str, Driver]):
     """Drivers by name, each made when it is first asked for: a sweep needs one of them, and a start is short."""
@@ -31,7 +34,7 @@ class _Drivers(Mapping[str, Driver]):
     def __getitem__(self, name: str) -> Driver:
         if name not in self._made:
             module = import_module(f"teeny_async.toolchains.{name.replace('-', '_')}")
-            made = getattr(module, self._CLASSES[name])()
+            made = getattr(module, self._CLASSES.get(name) or _PARTS[name])()
             # Another thread may have been faster: there is one of each.
             return self._made.setdefault(name, cast("Driver", made))
         return self._made[name]
@@ -59,6 +62,11 @@ def driver_named(name: str, language: str | None = None) -> Driver:
         return DRIVERS[name]
     close = nearest(name, DRIVERS) or sorted(DRIVERS)
     raise RequestError(f"unknown toolchain {name!r}; did you mean {', '.join(close)}?")
+
+
+def finisher_named(name: str) -> Driver:
+    """The driver of a second stage, as `Driver.finish` names it. Raises RequestError for an unknown one."""
+    return DRIVERS[name] if name in _PARTS else driver_named(name)
 
 
 def candidates(language: str) -> list[Driver]:

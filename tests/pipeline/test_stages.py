@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
 from teeny_async import Compiler, CompileRequest, Kernel, Target
+from teeny_async.action import Action
+from teeny_async.events import Queued
 from teeny_async.failures import FailureKind
 from teeny_async.frozen import FrozenMap
 from teeny_async.pipeline.costs import Learned
@@ -16,6 +21,9 @@ from teeny_async.pipeline.keeping import Keeper
 from teeny_async.pipeline.stages import Ran, Stages
 from teeny_async.result import NO_USAGE, Artifact, Exit, Failure
 from teeny_async.settings import Settings
+from teeny_async.toolchains.base import Toolchain
+from teeny_async.toolchains.zig import Zig
+from tests.pipeline.kit import script
 from tests.support import the_file_clock_moved_on
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_leftovers")]
@@ -71,10 +79,91 @@ async def test_a_header_that_changes_nothing(settings: Settings, tmp_path: Any) 
         assert await ran(settings, including) == (0, 0)
 
 
+# -- one front end for two requests under way -----------------------------------------------------
+
+
+class SlowZig(Zig):
+    """zig, whose compiles wait for a file; each leaves a line in another one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._script = f"echo >> {folder}/begun; while [ ! -e {folder}/go ]; do sleep 0.01; done; "
+        self.begun, self.go = folder / "begun", folder / "go"
+
+    def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
+        action = super().plan(request, target, toolchain)
+        argv = " ".join((toolchain.path, *action.argv[1:]))
+        return replace(action, argv=("sh", "-c", self._script + argv), executable="/bin/sh")
+
+    @property
+    def count(self) -> int:
+        return len(self.begun.read_text().splitlines()) if self.begun.exists() else 0
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(30):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("emits", [("ptx", "cubin"), ("cubin", "ptx")], ids="-".join)
+@pytest.mark.parametrize("jobs", [1, 2])
+async def test_a_front_end_under_way_is_waited_for(settings: Settings, emits: tuple[str, str], jobs: int) -> None:
+    async with Compiler(settings=settings, jobs=jobs) as compiler:
+        results = await compiler.compile_many([request(emit=emit) for emit in emits])
+    assert [sorted(result.outputs) for result in results] == [["cubin", "ptx"][emit == "ptx" :] for emit in emits]
+    assert compiler.stats.runs == 2, "zig and ptxas"
+
+
+async def test_who_waits_for_a_front_end_has_no_slot(settings: Settings, tmp_path: Path) -> None:
+    zig = SlowZig(tmp_path)
+    waiting = [replace(request(emit=emit), toolchain=zig) for emit in ("ptx", "cubin")]
+    other = script(f"touch {zig.go}; echo 1 > out")  # it starts when the second has given its slot back
+    async with Compiler(settings=settings, jobs=2) as compiler:
+        results = await compiler.compile_many([*waiting, other])
+    assert [result.failure for result in results if not result.ok] == []
+    assert (zig.count, compiler.stats.runs) == (1, 3)
+
+
+@pytest.mark.parametrize("how", ["fails", "cancelled"])
+async def test_a_front_end_that_makes_nothing_is_run_by_the_next(settings: Settings, tmp_path: Path, how: str) -> None:
+    zig = SlowZig(tmp_path)
+    source = "no C" if how == "fails" else SOURCE
+    ptx, cubin = (replace(request(source, emit=emit), toolchain=zig) for emit in ("ptx", "cubin"))
+    found: list[bool] = []
+    queued = anyio.Event()
+
+    def see(event: object) -> None:
+        if isinstance(event, Queued) and event.request is cubin:
+            queued.set()
+
+    async with Compiler(settings=settings, jobs=2, on_event=see) as compiler, anyio.create_task_group() as group:
+        scope = anyio.CancelScope()
+
+        async def first() -> None:
+            with scope:
+                await compiler.compile_result(ptx)
+
+        async def second() -> None:
+            found.append((await compiler.compile_result(cubin)).ok)
+
+        group.start_soon(first)
+        await until(lambda: zig.count == 1)
+        group.start_soon(second)
+        with anyio.fail_after(30):
+            await queued.wait()
+        await anyio.wait_all_tasks_blocked()
+        if how == "cancelled":
+            scope.cancel()
+            await until(lambda: zig.count == 2)
+        zig.go.touch()
+    assert found == [how == "cancelled"]
+    assert zig.count == 2
+
+
+# -- one second stage at a time -------------------------------------------------------------------
+
 NO_RULES: Any = None
 """Without a store none of them is asked."""
-
-# -- one at a time ------------------------------------------------------------------------------
 
 
 class Bench:

@@ -12,6 +12,7 @@ from teeny_async.frozen import FrozenMap
 from teeny_async.model import LANGUAGES
 from teeny_async.target import host_triple
 from teeny_async.toolchains.base import Driver, Toolchain
+from teeny_async.toolchains.nvcc_ptxas import assembler_args
 from teeny_async.toolchains.registry import DRIVERS, candidates, driver_named
 
 SOURCES = {"zig": "", "c": "int f(void);", "cuda": "", "hip": "", "rust": "#![no_core]"}
@@ -68,7 +69,9 @@ MATRIX = {
 def test_emit_matrix(case: tuple[str, str, str], emit: str) -> None:
     tool, language, target = case
     if emit in MATRIX[case]:
-        first, finisher = STAGES.get(emit, (emit, None)) if tool != "nvcc" else (emit, None)
+        first, finisher = STAGES.get(emit, (emit, None))
+        if (tool, emit) == ("nvcc", "cubin"):
+            finisher = "nvcc-ptxas"
         assert set(plan(tool, target, language, emit=emit).required) == {first}
         kernel = Kernel(name="k", source="", language=language)
         assert DRIVERS[tool].finish(CompileRequest(kernel, emit=emit), Target.parse(target)) == finisher
@@ -231,6 +234,39 @@ def test_nvcc_passes_on_the_flags_of_its_environment() -> None:
     assert action.uncacheable is None
     reading = plan("nvcc", "sm_90", "cuda", settings={"NVCC_PREPEND_FLAGS": "-O2 -include /x.h"})
     assert reading.uncacheable == "flag '-include' can read a file that is not in the key"
+
+
+@pytest.mark.parametrize(
+    ("flags", "front_end", "ptxas"),
+    [
+        ("", "", "-v"),
+        ("-Xptxas -O1,-dlcm=cg -DN=1", "-DN=1", "-v -O1 -dlcm=cg"),
+        ("--ptxas-options=-O1 -use_fast_math -Xptxas=-O2", "-use_fast_math", "-v -O1 -O2"),
+        ("-maxrregcount 32 -std=c++20", "-maxrregcount 32 -std=c++20", "-v -maxrregcount=32"),
+        ("--maxrregcount=32 -maxrregcount=40", "--maxrregcount=32 -maxrregcount=40", "-v -maxrregcount=40"),
+    ],
+)
+def test_nvcc_has_two_stages_where_it_is_known_what_it_tells_ptxas(flags: str, front_end: str, ptxas: str) -> None:
+    action = plan("nvcc", "sm_90", "cuda", emit="cubin", flags=tuple(flags.split()))
+    expected = f"nvcc -ptx -arch=sm_90 -O3 --threads 1 {front_end} kernel.cu -o kernel.ptx"
+    assert action.argv == tuple(expected.split())
+    assert assembler_args(flags.split()) == ptxas.split()
+    by_itself = plan("nvcc-ptxas", "sm_90", "cuda", settings={"NVCC_APPEND_FLAGS": flags})
+    chained = DRIVERS["nvcc-ptxas"].chain(by_itself, {"ptx": b"// .target sm_1\n.target sm_90a, debug\n"})
+    assert chained.argv == tuple(f"ptxas -arch=sm_90a -m64 {ptxas} kernel.ptx -o kernel.cubin".split())
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [*("-G", "-lineinfo", "-rdc=true", "-dlto", "-fmad=false", "-w", "-Xptxas", "-Xptxas=", "-Xptxas -O1,/x", "--new")],
+)
+def test_nvcc_makes_a_cubin_by_itself_where_it_is_not(flags: str) -> None:
+    for settings, own in ({"NVCC_APPEND_FLAGS": flags}, ""), ({}, flags):
+        action = plan("nvcc", "sm_90", "cuda", emit="cubin", flags=tuple(own.split()), settings=settings)
+        assert action.argv[:4] == ("nvcc", "-cubin", "-Xptxas", "-v")
+        assert set(action.outputs) == {"cubin"}
+    virtual = plan("nvcc", "compute_90@nvptx64-nvidia-cuda", "cuda", emit="cubin")
+    assert set(virtual.outputs) == {"cubin"}, "nvcc says why it cannot"
 
 
 # -- flags --------------------------------------------------------------------------------------

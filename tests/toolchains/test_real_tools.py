@@ -146,9 +146,28 @@ async def test_nvcc_writes_ptx_and_cubin(settings: Settings) -> None:
             [request(ADD_CU, "sm_90", toolchain="nvcc", emit=emit) for emit in ("ptx", "cubin")]
         )
     assert re.search(rb"\.target sm_90\b", ptx.outputs["ptx"])
-    assert set(cubin.outputs) == {"cubin"}
+    assert set(cubin.outputs) == {"ptx", "cubin"}
     assert cubin.artifact.metrics["registers"]
     assert not ptx.artifact.metrics
+
+
+@pytest.mark.parametrize("flags", ["", "-Xptxas -O1,-dlcm=cg -maxrregcount=32"])
+async def test_the_two_stages_of_nvcc_write_what_it_writes_by_itself(settings: Settings, flags: str) -> None:
+    asked = request(ADD_CU, "sm_90a", toolchain="nvcc", emit="cubin", flags=tuple(flags.split()))
+    by_itself = replace(asked, flags=(*asked.flags, "-fmad=true"))  # which is so anyway, but not known to us
+    async with session(settings) as compiler:
+        assert [len((await compiler.plan(one)).stages) for one in (asked, by_itself)] == [2, 1]
+        two, one = await compiler.compile_many([asked, by_itself])
+    assert two.outputs["cubin"] == one.outputs["cubin"]
+    assert two.artifact.metrics == one.artifact.metrics
+
+
+async def test_what_only_ptxas_is_told_needs_nvcc_once(settings: Settings) -> None:
+    asked = request(ADD_CU, "sm_90", toolchain="nvcc", emit="cubin")
+    async with session(settings) as compiler:
+        for level in range(4):
+            assert (await compiler.compile_result(replace(asked, flags=("-Xptxas", f"-O{level}")))).ok
+    assert (compiler.stats.runs, compiler.stats.reused) == (5, 3), "one nvcc, four ptxas"
 
 
 async def test_nvcc_writes_fat_binaries(settings: Settings) -> None:
@@ -178,7 +197,7 @@ async def test_where_nvcc_is_found(
     settings: Settings, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each place has one, of which the first that may be used is."""
-    monkeypatch.setattr("teeny_async.toolchains.nvcc._CUDA", str(tmp_path / "gone"))
+    monkeypatch.setattr("teeny_async.toolchains.nvcc_find._CUDA", str(tmp_path / "gone"))
     monkeypatch.setattr("sys.path", [str(tmp_path / "wheel"), *sys.path])
     for name in ("PATH", "CUDA_HOME", "wheel/nvidia/cu13"):
         program = tmp_path / name / "bin" / "nvcc"
