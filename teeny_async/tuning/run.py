@@ -7,12 +7,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Unpack, cast
 
 import anyio
 import anyio.to_thread
 
-from teeny_async.api import Compiler
+from teeny_async.api import Compiler, CompilerOptions
 from teeny_async.errors import RequestError
 from teeny_async.execution.machine import available_cpus
 from teeny_async.execution.runner import LocalRunner
@@ -55,7 +55,7 @@ async def tune(
     on_plan: Callable[[Plan], None] | None = None,
     on_verdict: OnVerdict | None = None,
     on_step: OnStep | None = None,
-    **options: Any,
+    **options: Unpack[CompilerOptions],
 ) -> TuneResult:
     """Search a sweep for the best configuration of each kernel on each target.
 
@@ -68,7 +68,8 @@ async def tune(
     confirm: how many of the best measured ones are measured again at the end, in turns, `rounds` times each; their
         spread is that of the rounds (see `teeny_async.tuning.finals`). hopeless: a run that takes this many
         times the best is not repeated. threads, shared: of a block, as expressions over a configuration, for the
-        estimate of occupancy. on_plan, on_verdict, on_step (`teeny_async.tuning.steps`): called in the event loop. options: those of `Compiler`.
+        estimate of occupancy. on_plan, on_verdict, on_step (`teeny_async.tuning.steps`): called in the event loop.
+    options: those of `Compiler`.
 
     Raises RequestError for what cannot be searched, before anything is compiled; a ToolchainError for what would
     fail every configuration; OSError when the journal cannot be written.
@@ -106,7 +107,7 @@ class _Told:
 
 async def _run(
     setting: Setting,
-    options: dict[str, Any],
+    options: CompilerOptions,
     *,
     folder: Path | None,
     resume: bool,
