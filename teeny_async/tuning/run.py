@@ -113,12 +113,13 @@ async def _run(
     resume: bool,
     told: _Told,
 ) -> TuneResult:
-    watch = Watch(options.pop("on_event", None))
+    watch = Watch(options.get("on_event"))
+    options["on_event"] = watch
     leaves = getattr(setting.measurer, "leaves", 0)
     if leaves and options.get("jobs") is None:
         options["jobs"] = max(1, available_cpus() - leaves)
     async with contextlib.AsyncExitStack() as stack:
-        compiler = await stack.enter_async_context(Compiler(on_event=watch, **options))
+        compiler = await stack.enter_async_context(Compiler(**options))
         if setting.measurer is not None:
             await stack.enter_async_context(setting.measurer)
         mca = await _mca(setting.wanted, compiler, stack)
