@@ -29,7 +29,7 @@ from teeny_async.store.tally import Tally
 
 T = TypeVar("T")
 
-_PRAGMAS = ("query_only = 1", "trusted_schema = 0", "cell_size_check = 1", "mmap_size = 0", "cache_size = 8192")
+_PRAGMAS = ("query_only = 1", "trusted_schema = 0", "cell_size_check = 1", "mmap_size = 0", "cache_size = 1024")
 
 
 class ReadOnlyCache:
