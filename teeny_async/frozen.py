@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import TypeVar
 
 V = TypeVar("V")
@@ -33,6 +33,9 @@ class FrozenMap(Mapping[str, V]):
 
     def items(self) -> ItemsView[str, V]:
         return self._items.items()  # the inherited one takes a call for each item
+
+    def values(self) -> ValuesView[V]:
+        return self._items.values()
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, FrozenMap):

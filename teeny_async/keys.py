@@ -31,7 +31,7 @@ from teeny_async.errors import RequestError
 if TYPE_CHECKING:
     from hashlib import _Hash as HASH
 
-    from teeny_async.action import Action
+    from teeny_async.action import Action, Input
     from teeny_async.toolchains.base import Toolchain
 
     Run = tuple[Action, Toolchain]
@@ -43,6 +43,7 @@ _REMEMBER_ABOVE = 2048
 _REMEMBER = 256
 
 Component = tuple[str, bytes]
+Explain = Callable[[], Sequence[Component]]
 
 
 def _no_components() -> Sequence[Component]:
@@ -55,7 +56,7 @@ class CacheKey:
 
     digest: str
     schema: int = SCHEMA
-    _components: Callable[[], Sequence[Component]] = field(default=_no_components, repr=False, compare=False)
+    _components: Explain = field(default=_no_components, repr=False, compare=False)
 
     def explain(self) -> dict[str, str]:
         """The components by label: arguments and variables one by one, digests in hexadecimal."""
@@ -134,12 +135,17 @@ def _fixed(stages: Sequence[Run]) -> list[Component]:
     return found
 
 
-def _inputs(stages: Sequence[Run], digests: PartDigests) -> list[Component]:
+def _inputs(stages: Sequence[Run], digests: PartDigests, first: int = 0) -> list[Component]:
+    """The inputs of the stages from the first-th on."""
     return [
-        (f"{_stage(number)}input {item.name}", b"".join([digests.of(part) for part in item.parts]))
-        for number, (action, _) in enumerate(stages)
+        _input(item, digests, _stage(number))
+        for number, (action, _) in enumerate(stages[first:], first)
         for item in action.inputs
     ]
+
+
+def _input(item: Input, digests: PartDigests, stage: str = "") -> Component:
+    return f"{stage}input {item.name}", b"".join([digests.of(part) for part in item.parts])
 
 
 def _stage(number: int) -> str:
@@ -161,11 +167,32 @@ def _pairs(items: Iterable[tuple[str, str]]) -> list[str]:
     return [word for pair in items for word in pair]
 
 
-def request_key(stages: Sequence[Run], digests: PartDigests, explain: Callable[[], Sequence[Component]]) -> CacheKey:
-    """The key of what a chain of actions puts out. explain: makes the components again, when asked."""
-    state = digests.begun(stages)
-    state.update(_framed(_inputs(stages, digests)))
-    return CacheKey(state.hexdigest(), SCHEMA, explain)
+class KeyStart:
+    """A key as far as it goes without the inputs of the first action, which alone differ among thousands of kernels.
+
+    stages: of any one of them.
+    """
+
+    __slots__ = ("_begun", "_digests", "_tail")
+
+    def __init__(self, stages: Sequence[Run], digests: PartDigests) -> None:
+        self._digests = digests
+        self._begun = digests.begun(stages)
+        self._tail = _framed(_inputs(stages, digests, first=1))
+
+    def key(self, inputs: Sequence[Input], explain: Explain) -> CacheKey:
+        """The key with these inputs of the first action. explain: makes the components again, when asked."""
+        state = self._begun.copy()
+        for item in inputs:
+            state.update(_frame(*_input(item, self._digests)))
+        if self._tail:
+            state.update(self._tail)
+        return CacheKey(state.hexdigest(), SCHEMA, explain)
+
+
+def request_key(stages: Sequence[Run], digests: PartDigests, explain: Explain) -> CacheKey:
+    """The key of what a chain of actions puts out."""
+    return KeyStart(stages, digests).key(stages[0][0].inputs, explain)
 
 
 def key_digest(parts: Sequence[Component]) -> str:
@@ -178,11 +205,12 @@ def _head() -> bytes:
 
 
 def _framed(parts: Sequence[Component]) -> bytes:
-    frames = []
-    for label, value in parts:
-        name = label.encode()
-        frames.append(b"%d:%d:%s%s" % (len(name), len(value), name, value))
-    return b"".join(frames)
+    return b"".join([_frame(label, value) for label, value in parts])
+
+
+def _frame(label: str, value: bytes) -> bytes:
+    name = label.encode()
+    return b"%d:%d:%s%s" % (len(name), len(value), name, value)
 
 
 def explained(found: Sequence[Component]) -> dict[str, str]:

@@ -12,10 +12,10 @@ CPU = Metric("cpu", "CPU a key", "us")
 SOURCE, PRELUDE = 1024, 93 * 1024
 _WAYS = {
     "sha256 of the text": "sha256(prelude + source): no labels, no fingerprint, no environment",
-    "key": "request_key(stages, digests): the prelude hashed once",
+    "key": "KeyStart.key(inputs): the prelude hashed once, all that is no input begun once, as a planner does",
     "key, prelude hashed each time": "request_key(stages, PartDigests())",
     "its hashing": "the digests of both parts, as the key takes them",
-    "plan and key": "planner.plan(request): teenyc's command line, checks, and the key",
+    "plan and key": "driver.draft(request), and the key: what a planner does for each but the first",
 }
 WHOLE, KEY, EACH, PARTS, PLAN = _WAYS
 
@@ -49,7 +49,7 @@ def run(way: str, requests: int) -> dict[str, float]:
     import time
 
     from teeny_async import CompileRequest, Kernel, Target
-    from teeny_async.keys import PartDigests, request_key
+    from teeny_async.keys import KeyStart, PartDigests, request_key
     from teeny_async.toolchains.base import Toolchain
     from teeny_async.toolchains.teenyc import Teenyc
 
@@ -63,15 +63,16 @@ def run(way: str, requests: int) -> dict[str, float]:
     driver, tool = Teenyc(), Toolchain(name="teenyc", path="/teenyc", version="1", fingerprint="0" * 64)
     stages = [[(driver.plan(request, target, tool), tool)] for request in wanted]
     digests = PartDigests()
+    start = KeyStart(stages[0], digests)
 
     def none() -> list[tuple[str, bytes]]:
         return []
 
     def key_of(number: int) -> object:
-        return request_key(stages[number], digests, none)
+        return start.key(stages[number][0][0].inputs, none)
 
     def plan_of(number: int) -> object:
-        return request_key([(driver.plan(wanted[number], target, tool), tool)], digests, none)
+        return start.key(driver.draft(wanted[number], tool).inputs, none)
 
     calls = {
         WHOLE: lambda number: hashlib.sha256((prelude + kernels[number].source).encode()).hexdigest(),

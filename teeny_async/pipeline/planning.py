@@ -8,16 +8,16 @@ kind no request waits for anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import anyio
 
-from teeny_async.action import Action
+from teeny_async.action import Action, Input
 from teeny_async.errors import RequestError
 from teeny_async.execution.probe import file_identity
-from teeny_async.keys import CacheKey, Component, PartDigests, components, explained, request_key
+from teeny_async.keys import CacheKey, Component, Explain, KeyStart, PartDigests, components, explained
 from teeny_async.model import CompileRequest
 from teeny_async.target import Target, unknown_cpu
 from teeny_async.toolchains import elsewhere
@@ -27,6 +27,8 @@ from teeny_async.toolchains.registry import candidates, driver_named, finisher_n
 
 _KEPT_PLANS = 256
 """Plans of the requests booked last that are kept until they are flown: a stream's, or a batch's of that size."""
+
+_KEPT_PATTERNS = 256
 
 
 class Stage(NamedTuple):
@@ -52,6 +54,32 @@ class Booking(NamedTuple):
     reads_files: bool
     target: Target
     toolchains: tuple[Toolchain, ...]
+
+
+class _Pattern(NamedTuple):
+    """What requests have in common that differ in their kernels' texts alone: everything but the first inputs."""
+
+    stages: tuple[Stage, ...]
+    target: Target
+    toolchains: tuple[Toolchain, ...]
+    start: KeyStart
+
+
+class _Drawn(NamedTuple):
+    """A request as its pattern and its own inputs; the action is put together when it is to run, which no hit needs."""
+
+    pattern: _Pattern
+    inputs: Sequence[Input]
+
+    def booking(self, explain: Explain) -> Booking:
+        pattern = self.pattern
+        action = pattern.stages[0].action
+        key = pattern.start.key(self.inputs, explain)
+        return Booking(key, action.uncacheable, action.depfile is not None, pattern.target, pattern.toolchains)
+
+    def stages(self) -> Sequence[Stage]:
+        first, *others = self.pattern.stages
+        return (first._replace(action=replace(first.action, inputs=self.inputs)), *others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +116,8 @@ class Planner:
         self._targets: dict[tuple[Driver, Target], Target | str] = {}
         self._teams: dict[tuple[Driver, str | None], tuple[Toolchain, ...]] = {}
         self._digests = PartDigests()
-        self._kept: dict[int, tuple[CompileRequest, Plan]] = {}
+        self._patterns: dict[Hashable, _Pattern] = {}
+        self._kept: dict[int, tuple[CompileRequest, _Drawn, Booking]] = {}
         self._learning: anyio.Lock | None = None
 
     async def prepare(self, request: CompileRequest) -> Plan:
@@ -129,6 +158,7 @@ class Planner:
         }
         if changed:
             self._teams.clear()
+            self._patterns.clear()
             self._kept.clear()
             self._toolchains = {driver: tool for driver, tool in self._toolchains.items() if driver not in changed}
             self._targets = {known: target for known, target in self._targets.items() if known[0] not in changed}
@@ -161,27 +191,36 @@ class Planner:
 
     def book(self, request: CompileRequest) -> Booking:
         """As `plan`, for a request that may be flown soon."""
-        plan = self.plan(request)
+        drawn = self._drawn(request)
+        booking = drawn.booking(_Again(self, request))
         if len(self._kept) >= _KEPT_PLANS:
             del self._kept[next(iter(self._kept))]
-        self._kept[id(request)] = (request, plan)  # which keeps it alive, so that the id is its own
-        return plan.booking
+        self._kept[id(request)] = (request, drawn, booking)  # which keeps it alive, so that the id is its own
+        return booking
 
     async def take(self, request: CompileRequest) -> Plan:
         """The plan of a request that was booked; made anew where it is no longer kept. Raises as `prepare` does."""
         kept = self._kept.pop(id(request), None)
-        return await self.prepare(request) if kept is None else kept[1]
+        if kept is None:
+            return await self.prepare(request)
+        _, drawn, booking = kept
+        return Plan(drawn.stages(), booking.target, booking, self._digests)
 
     def plan(self, request: CompileRequest) -> Plan:
         """The plan by the first toolchain that is installed and takes the request.
 
         Raises RequestError (the first one's, when none takes it), ToolNotFound, Unlearned.
         """
+        drawn = self._drawn(request)
+        booking = drawn.booking(_Again(self, request))
+        return Plan(drawn.stages(), booking.target, booking, self._digests)
+
+    def _drawn(self, request: CompileRequest) -> _Drawn:
         refused: RequestError | None = None
         missing: list[str] = []
         for driver in self._drivers(request):
             try:
-                return self._plan_with(driver, request)
+                return self._draw(driver, request)
             except RequestError as error:
                 refused = refused or error
             except ToolNotFound as error:
@@ -203,9 +242,27 @@ class Planner:
             return found
         return (_that_takes(driver_named(request.toolchain, language), request),)
 
-    def _plan_with(self, driver: Driver, request: CompileRequest) -> Plan:
+    def _draw(self, driver: Driver, request: CompileRequest) -> _Drawn:
         toolchain = self._known_toolchain(driver)
         asked = request.target or driver.default_target(request.kernel)
+        draft = driver.draft(request, toolchain) if driver.shares_plans else None
+        if draft is None:
+            pattern = self._new_pattern(driver, request, toolchain, asked)
+            return _Drawn(pattern, pattern.stages[0].action.inputs)
+        kernel = request.kernel
+        # All that a driver may look at beside the text; the level as a text too, since True is no 1.
+        level = (request.opt_level, str(request.opt_level))
+        asks = (asked, request.emit, level, request.flags, request.log_level)
+        name = (driver, asks, kernel.language, kernel.entry_point, kernel.include_dirs, draft.rest)
+        known = self._patterns.get(name)
+        if known is not None:
+            return _Drawn(known, draft.inputs)
+        if len(self._patterns) >= _KEPT_PATTERNS:
+            self._patterns.clear()
+        pattern = self._patterns[name] = self._new_pattern(driver, request, toolchain, asked)
+        return _Drawn(pattern, draft.inputs)
+
+    def _new_pattern(self, driver: Driver, request: CompileRequest, toolchain: Toolchain, asked: Target) -> _Pattern:
         target = self._known_target(driver, asked)
         action = driver.plan(request, target, toolchain)
         stages = [Stage(driver, toolchain, action)]
@@ -214,12 +271,10 @@ class Planner:
             finisher = finisher_named(second)
             tool = self._known_toolchain(finisher)
             stages.append(Stage(finisher, tool, finisher.plan(request, target, tool)))
-        key = request_key(_runs(stages), self._digests, _Again(self, request))
         tools = self._teams.get((driver, second))
         if tools is None:
             tools = self._teams[driver, second] = tuple(stage.toolchain for stage in stages)
-        booking = Booking(key, action.uncacheable, action.depfile is not None, target, tools)
-        return Plan(stages, target, booking, self._digests)
+        return _Pattern(tuple(stages), target, tools, KeyStart(_runs(stages), self._digests))
 
     def _known_toolchain(self, driver: Driver) -> Toolchain:
         known = self._toolchains.get(driver)

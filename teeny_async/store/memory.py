@@ -122,9 +122,9 @@ class MemoryStore:
         await checkpoint()
 
     def _get(self, digest: str) -> Entry | None:
-        key_bytes(digest)
         kept = self._entries.get(digest)
         if kept is None:
+            key_bytes(digest)  # none that is malformed has ever been put
             self._tally.misses += 1
             return None
         entry = kept.what

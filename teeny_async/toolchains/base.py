@@ -8,18 +8,20 @@ from how a process ended. It runs nothing by itself; what it needs to know of th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from teeny_async.action import Action
+from teeny_async.action import Action, Input
 from teeny_async.errors import RequestError
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.target import Target
 from teeny_async.toolchains import gpus
+
+Rest = TypeVar("Rest", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,14 @@ class Host(Protocol):
         """
 
 
+class Draft(NamedTuple, Generic[Rest]):
+    """The part of a plan that hangs on the kernel's text; see `Driver.draft`. rest: such as its macros, and whether
+    it reads files."""
+
+    inputs: tuple[Input, ...]
+    rest: Rest
+
+
 class Driver(ABC):
     """One tool. Subclass it for a compiler of your own: `find`, `plan`, and if need be `judge`."""
 
@@ -80,6 +90,8 @@ class Driver(ABC):
     """Output kinds it can be asked for; the first is what `emit=None` means unless it says otherwise."""
     fat: bool = False
     """Whether it can put the code for several processors into one artifact (`Target.also`)."""
+    shares_plans: ClassVar[bool] = False
+    """Whether `draft` holds for this very class; set when a class is made."""
 
     @abstractmethod
     async def find(self, host: Host) -> Toolchain:
@@ -91,6 +103,22 @@ class Driver(ABC):
 
         Raises RequestError for an option it does not have.
         """
+
+    def draft(self, request: CompileRequest, toolchain: Toolchain) -> Draft[Any] | None:
+        """The inputs of the action, and whatever else of the kernel's text and macros decides about it.
+
+        The actions of requests with an equal `rest`, which are equal themselves but for the kernel's text, name and id, for macros,
+        params and time limits, must differ in their inputs alone: one plan then serves them all. None: each has its own.
+
+        Raises RequestError.
+        """
+        return None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # A plan of its own may look at more than the draft that is inherited has.
+        if not {"draft", "plan", "finish"}.isdisjoint(vars(cls)):
+            cls.shares_plans = "draft" in vars(cls)
 
     def chain(self, action: Action, outputs: Mapping[str, bytes]) -> Action:
         """The action of a second stage, once the outputs of the first are known."""
@@ -134,6 +162,11 @@ def neutral_env(toolchain: Toolchain) -> FrozenMap[str]:
     if not toolchain.search_path:
         return FrozenMap.of(BASE_ENV)
     return FrozenMap({**BASE_ENV, "PATH": ":".join(toolchain.search_path)})
+
+
+def kernel_file(name: str, prelude: str | None, text: str) -> tuple[Input]:
+    """A kernel's source as the one input of an action."""
+    return (Input(name, (prelude, text) if prelude else (text,)),)
 
 
 def check_emit(driver: Driver, request: CompileRequest, allowed: Sequence[str], target: Target) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teeny_async.errors import RequestError
-from teeny_async.model import Kernel
-from teeny_async.source import Rendered, files_read, unlisted
-from teeny_async.toolchains.base import Driver
+from teeny_async.model import CompileRequest, Kernel
+from teeny_async.source import Rendered, files_read, render, unlisted
+from teeny_async.toolchains.base import Draft, Driver, kernel_file
 from teeny_async.toolchains.options import DEPFILE
 
 _OURS = re.compile(
@@ -33,6 +33,9 @@ _READS_FILES = re.compile(
 )
 
 
+Defines = tuple[tuple[str, str], ...]
+
+
 def refuse_ours(driver: Driver, flags: Sequence[str]) -> None:
     """Raise RequestError for a flag that would take an action's inputs or outputs out of our hands."""
     for flag in flags:
@@ -40,8 +43,8 @@ def refuse_ours(driver: Driver, flags: Sequence[str]) -> None:
             raise RequestError(f"toolchain {driver.name}: flag {flag!r} is ours to set; use the request's fields")
 
 
-def define_args(rendered: Rendered) -> list[str]:
-    return [f"-D{name}={value}" for name, value in rendered.defines]
+def define_args(defines: Defines) -> list[str]:
+    return [f"-D{name}={value}" for name, value in defines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +90,12 @@ def reading(kernel: Kernel, rendered: Rendered, flags: Sequence[str], builtin: S
     found = unlisted(kernel.language, kernel.prelude, rendered.text)
     why = f"the source has {found!r}: what it stands for is not in the key" if found else None
     return Reading(files=True, own=own, builtin=system, uncacheable=why)
+
+
+def draft(
+    file: str, request: CompileRequest, flags: Sequence[str], builtin: Sequence[str] = ()
+) -> Draft[tuple[Defines, Reading]]:
+    """What hangs on a C-like kernel's text: its file, its macros, what it reads. flags: all that the compiler gets."""
+    kernel, rendered = request.kernel, render(request)
+    read = reading(kernel, rendered, flags, builtin)
+    return Draft(kernel_file(file, kernel.prelude, rendered.text), (rendered.defines, read))

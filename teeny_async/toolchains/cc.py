@@ -16,16 +16,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from teeny_async.action import Action, Input
+from teeny_async.action import Action
 from teeny_async.errors import RequestError
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
-from teeny_async.source import render
 from teeny_async.target import Target, host_triple
 from teeny_async.toolchains import clang, diagnostics
-from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
-from teeny_async.toolchains.c_flags import define_args, reading, refuse_ours
+from teeny_async.toolchains.base import Draft, Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
+from teeny_async.toolchains.c_flags import Defines, Reading, define_args, draft, refuse_ours
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.finishing import can_link
 from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
@@ -75,7 +74,6 @@ class Cc(Driver):
         return Target(None, host_triple())
 
     def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
-        kernel = request.kernel
         is_clang = toolchain.settings.get(_KIND) == "clang"
         if target.is_gpu:
             raise RequestError(f"cc compiles for CPUs only, not {target}")
@@ -85,22 +83,24 @@ class Cc(Driver):
         refuse_ours(self, request.flags)
         emit = request.emit or "object"
         output, mode = _OUTPUT[emit]
-        rendered = render(request)
-        read = reading(kernel, rendered, request.flags)
+        inputs, (defines, read) = self.draft(request, toolchain)
         argv = ["cc", *(_clang_args(target) if is_clang else _gcc_args(target, toolchain.settings[_MACHINE]))]
-        argv += [f"-O{request.opt_level}", *define_args(rendered), *read.args(), *mode, *request.flags]
+        argv += [f"-O{request.opt_level}", *define_args(defines), *read.args(), *mode, *request.flags]
         return Action(
             argv=(*argv, "kernel.c", "-o", output),
             executable=toolchain.path,
             neutral=neutral_env(toolchain),
-            inputs=(Input("kernel.c", (kernel.prelude, rendered.text) if kernel.prelude else (rendered.text,)),),
+            inputs=inputs,
             outputs=FrozenMap({emit: output}),
             required=(emit,),
-            expect=expectations(kernel, target),
+            expect=expectations(request.kernel, target),
             depfile=DEPFILE if read.files else None,
             search=read.search,
             uncacheable=read.uncacheable or _links(emit, request.flags),
         )
+
+    def draft(self, request: CompileRequest, toolchain: Toolchain) -> Draft[tuple[Defines, Reading]]:
+        return draft("kernel.c", request, request.flags)
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
         return judge(action, exit, tool=self.name, parse=diagnostics.clang_text, check=check)

@@ -16,15 +16,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from teeny_async.action import Action, Input
+from teeny_async.action import Action
 from teeny_async.errors import RequestError
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
-from teeny_async.source import render
 from teeny_async.target import Target
-from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
-from teeny_async.toolchains.c_flags import define_args, reading, refuse_ours
+from teeny_async.toolchains.base import Draft, Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
+from teeny_async.toolchains.c_flags import Defines, Reading, define_args, draft, refuse_ours
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.nvcc_find import SYSTEM_FOLDERS, all_flags, find_nvcc, helper_folders, user_settings
 from teeny_async.toolchains.nvcc_ptxas import assembler_args, front_end_flags
@@ -101,7 +100,6 @@ class Nvcc(Driver):
         return names or None
 
     def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
-        kernel = request.kernel
         if not target.is_nvidia:
             raise RequestError(f"nvcc compiles for NVIDIA targets only, not {target}")
         if target.ptx_version:
@@ -113,23 +111,21 @@ class Nvcc(Driver):
         refuse_log(self, request)
         refuse_ours(self, request.flags)
         emit, flags = request.emit or ("fatbin" if target.also else "ptx"), list(request.flags)
-        known = all_flags(toolchain, flags)
-        if emit == "cubin" and _has_stages(target, known):
+        if emit == "cubin" and _has_stages(target, all_flags(toolchain, flags)):
             emit, flags = "ptx", front_end_flags(flags)
-        rendered = render(request)
-        read = reading(kernel, rendered, known)
+        inputs, (defines, read) = self.draft(request, toolchain)
         argv = ["nvcc", *_MODE[emit], *_arch_args(target, emit), f"-O{request.opt_level}"]
-        argv += ["--threads", "1", *define_args(rendered), *read.args()]
+        argv += ["--threads", "1", *define_args(defines), *read.args()]
         argv += [*flags, "kernel.cu", "-o", f"kernel.{emit}"]
         return Action(
             argv=tuple(argv),
             executable=toolchain.path,
             env=toolchain.settings,
             neutral=neutral_env(toolchain),
-            inputs=(Input("kernel.cu", (kernel.prelude, rendered.text) if kernel.prelude else (rendered.text,)),),
+            inputs=inputs,
             outputs=FrozenMap({emit: f"kernel.{emit}"}),
             required=(emit,),
-            expect=expectations(kernel, target),
+            expect=expectations(request.kernel, target),
             depfile=DEPFILE if read.files else None,
             search=read.search,
             uncacheable=read.uncacheable,
@@ -137,6 +133,9 @@ class Nvcc(Driver):
 
     def finish(self, request: CompileRequest, target: Target) -> str | None:
         return "nvcc-ptxas" if request.emit == "cubin" else None
+
+    def draft(self, request: CompileRequest, toolchain: Toolchain) -> Draft[tuple[Defines, Reading]]:
+        return draft("kernel.cu", request, all_flags(toolchain, request.flags))
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
         # Nothing is judged where all is cached, and their patterns take longer to compile than such a run has.

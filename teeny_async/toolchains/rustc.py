@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from teeny_async.action import Action, Input
+from teeny_async.action import Action
 from teeny_async.errors import RequestError
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
@@ -20,7 +20,16 @@ from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import files_read, render, unlisted
 from teeny_async.target import Target, host_triple
 from teeny_async.toolchains import amd_info, rustup
-from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
+from teeny_async.toolchains.base import (
+    Draft,
+    Driver,
+    Host,
+    Toolchain,
+    ToolNotFound,
+    check_emit,
+    kernel_file,
+    neutral_env,
+)
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.finishing import can_link, finisher, first_output
 from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
@@ -80,9 +89,8 @@ class Rustc(Driver):
         check_opt_level(self, request, (0, 1, 2, 3, "s", "z"))
         refuse_log(self, request)
         _refuse_ours(self, request.flags)
-        text = render(request).text
+        inputs, (reads, mirror, uncacheable) = self.draft(request, toolchain)
         output = "kernel" + _SUFFIX[emit]
-        reads = files_read("rust", kernel.prelude, text)
         argv = ["rustc", "kernel.rs", f"-Copt-level={request.opt_level}"]
         # With -o, dependency information would take the output's name for itself.
         argv += (
@@ -98,13 +106,21 @@ class Rustc(Driver):
             executable=toolchain.path,
             env=_BOOTSTRAP,
             neutral=neutral_env(toolchain),
-            inputs=(Input("kernel.rs", (kernel.prelude, text) if kernel.prelude else (text,)),),
+            inputs=inputs,
             outputs=FrozenMap({emit: output}),
             required=(emit,),
             expect=expectations(kernel, target, ptx_version=target.ptx_version),
             depfile=DEPFILE if reads else None,
-            mirror=os.path.realpath(kernel.include_dirs[0]) if reads and kernel.include_dirs else None,
-            uncacheable=why_uncacheable(kernel, text, request),
+            mirror=mirror,
+            uncacheable=uncacheable,
+        )
+
+    def draft(self, request: CompileRequest, toolchain: Toolchain) -> Draft[tuple[bool, str | None, str | None]]:
+        kernel, text = request.kernel, render(request).text
+        reads = files_read("rust", kernel.prelude, text) is not None
+        mirror = os.path.realpath(kernel.include_dirs[0]) if reads and kernel.include_dirs else None
+        return Draft(
+            kernel_file("kernel.rs", kernel.prelude, text), (reads, mirror, why_uncacheable(kernel, text, request))
         )
 
     def _emit(self, request: CompileRequest, target: Target) -> str:

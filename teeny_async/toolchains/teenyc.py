@@ -15,7 +15,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from teeny_async.action import Action, Input
+from teeny_async.action import Action
 from teeny_async.errors import RequestError
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
@@ -24,7 +24,16 @@ from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import files_read, render
 from teeny_async.target import NVIDIA_TRIPLE, Target
 from teeny_async.toolchains import rustup
-from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
+from teeny_async.toolchains.base import (
+    Draft,
+    Driver,
+    Host,
+    Toolchain,
+    ToolNotFound,
+    check_emit,
+    kernel_file,
+    neutral_env,
+)
 from teeny_async.toolchains.expect import check, expectations
 
 CPUS = frozenset({"sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_120"})
@@ -86,33 +95,34 @@ class Teenyc(Driver):
         return CPUS
 
     def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
-        kernel = request.kernel
         self._refuse(request, target)
         if target.ptx_version is None and "TEENYC_PTX_VERSION" in toolchain.settings:
             target = target.with_ptx_version(int(toolchain.settings["TEENYC_PTX_VERSION"]))
         level = _checked_level("log_level", request.log_level) or toolchain.settings.get("TEENYC_LOG_LEVEL")
-        text = render(request).text
+        inputs, found = self.draft(request, toolchain)
         argv = ["teenyc", "kernel.rs", "-Copt-level=3", "-Zcodegen-backend=mlir", "--emit=obj", "-o", "kernel.o"]
         argv += ["--target=nvptx64-nvidia-cuda", "--crate-type=lib", "-C", "overflow-checks=off", "--frontend=triton"]
         argv += [f"-Ctarget-cpu={target.cpu}"] if target.cpu else []
         env = dict(_BOOTSTRAP)
         if target.ptx_version:
             env["TEENYC_PTX_VERSION"] = str(target.ptx_version)
-        prelude = effective_prelude(kernel.prelude, toolchain.settings)
-        found = files_read("rust", prelude, text)
         return Action(
             argv=tuple(argv),
             executable=toolchain.path,
             env=FrozenMap(env),
             neutral=_with_log(neutral_env(toolchain), level),
-            inputs=(Input("kernel.rs", (prelude, text) if prelude else (text,)),),
+            inputs=inputs,
             outputs=FrozenMap({"ptx": "kernel.o", "mlir": "kernel.mlir"}),
             required=("ptx",),
             # Where an architecture has a form of its own, that is what comes out: sm_90a for sm_90.
-            expect=expectations(kernel, target, ptx_version=target.ptx_version, also=(f"{target.cpu}a",)),
+            expect=expectations(request.kernel, target, ptx_version=target.ptx_version, also=(f"{target.cpu}a",)),
             capture_limit=_LOG_LIMIT if level else 1 << 20,
             uncacheable=f"the source has {found!r}: what it stands for is not in the key" if found else None,
         )
+
+    def draft(self, request: CompileRequest, toolchain: Toolchain) -> Draft[str | None]:
+        prelude, text = effective_prelude(request.kernel.prelude, toolchain.settings), render(request).text
+        return Draft(kernel_file("kernel.rs", prelude, text), files_read("rust", prelude, text))
 
     def _refuse(self, request: CompileRequest, target: Target) -> None:
         """Teenyc takes exactly its contract; whatever asks for more is the request's mistake."""

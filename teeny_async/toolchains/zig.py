@@ -13,17 +13,16 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from teeny_async.action import Action, Input
+from teeny_async.action import Action
 from teeny_async.errors import RequestError
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
-from teeny_async.source import render
 from teeny_async.target import Target, host_triple
 from teeny_async.target_names import PTX_MINIMUM
 from teeny_async.toolchains import amd_info, clang
-from teeny_async.toolchains.base import Driver, Host, Toolchain, check_emit, neutral_env
-from teeny_async.toolchains.c_flags import define_args, reading, refuse_ours
+from teeny_async.toolchains.base import Draft, Driver, Host, Toolchain, check_emit, neutral_env
+from teeny_async.toolchains.c_flags import Defines, Reading, define_args, draft, refuse_ours
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.finishing import can_link, finisher, first_output
 from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
@@ -64,9 +63,8 @@ class Zig(Driver):
         check_opt_level(self, request, _OPT_LEVELS)
         refuse_log(self, request)
         refuse_ours(self, request.flags)
-        rendered = render(request)
-        source, output = "kernel" + _SUFFIX[kernel.language], "kernel" + _OUTPUT_SUFFIX[emit]
-        read = reading(kernel, rendered, request.flags, _headers(toolchain.path))
+        inputs, (defines, read) = self.draft(request, toolchain)
+        source, output = inputs[0].name, "kernel" + _OUTPUT_SUFFIX[emit]
         argv = [
             "zig",
             "clang",
@@ -75,14 +73,14 @@ class Zig(Driver):
             "--no-default-config",
             "-fdebug-compilation-dir=.",  # -g would write the scratch folder's name into the output
         ]
-        argv += [*([amd_info.FLAG] if target.is_amd else []), f"-O{request.opt_level}", *define_args(rendered)]
+        argv += [*([amd_info.FLAG] if target.is_amd else []), f"-O{request.opt_level}", *define_args(defines)]
         noted = read.args(_HIP_DEPFILE) if kernel.language == "hip" else read.args()
         argv += [*noted, *request.flags, *_mode(request, emit), source, "-o", output]
         return Action(
             argv=tuple(argv),
             executable=toolchain.path,
             neutral=neutral_env(toolchain),
-            inputs=(Input(source, (kernel.prelude, rendered.text) if kernel.prelude else (rendered.text,)),),
+            inputs=inputs,
             outputs=FrozenMap({emit: output}),
             required=(emit,),
             expect=expectations(kernel, target, ptx_version=_ptx_version(target) if emit == "ptx" else None),
@@ -90,6 +88,9 @@ class Zig(Driver):
             search=read.search,
             uncacheable=read.uncacheable,
         )
+
+    def draft(self, request: CompileRequest, toolchain: Toolchain) -> Draft[tuple[Defines, Reading]]:
+        return draft("kernel" + _SUFFIX[request.kernel.language], request, request.flags, _headers(toolchain.path))
 
     def _emit(self, request: CompileRequest, target: Target) -> str:
         language = request.kernel.language

@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from teeny_async.action import Action, Input
+from teeny_async.action import Action
 from teeny_async.errors import RequestError
 from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
@@ -24,7 +24,7 @@ from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import files_read, render
 from teeny_async.target import Target, host_triple
 from teeny_async.toolchains import amd_info, clang, diagnostics
-from teeny_async.toolchains.base import Driver, Host, Toolchain, check_emit, neutral_env
+from teeny_async.toolchains.base import Draft, Driver, Host, Toolchain, check_emit, kernel_file, neutral_env
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.finishing import can_link, finisher, first_output
 from teeny_async.toolchains.options import check_opt_level, refuse_log
@@ -59,9 +59,8 @@ class ZigLang(Driver):
         kernel, emit = request.kernel, self._emit(request, target)
         check_opt_level(self, request, tuple(_MODES))
         refuse_log(self, request)
-        rendered = render(request)
+        inputs, (reads, mirror) = self.draft(request, toolchain)
         output = _FILES[emit]
-        reads = files_read("zig", kernel.prelude, rendered.text)
         argv = ["zig", "build-obj", "kernel.zig", "-target", _triple(target.triple), f"-mcpu={_cpu(target)}"]
         argv += ["-O", _MODES[request.opt_level], "-fstrip", "-j1", "--color", "off"]
         argv += ["--cache-dir", "zig-cache", "--global-cache-dir", "zig-cache"]
@@ -72,13 +71,19 @@ class ZigLang(Driver):
             argv=tuple(argv),
             executable=toolchain.path,
             neutral=neutral_env(toolchain),
-            inputs=(Input("kernel.zig", (kernel.prelude, rendered.text) if kernel.prelude else (rendered.text,)),),
+            inputs=inputs,
             outputs=FrozenMap({emit: output}),
             required=(emit,),
             expect=expectations(kernel, target, ptx_version=target.ptx_version if emit == "ptx" else None),
-            mirror=os.path.realpath(kernel.include_dirs[0]) if reads and kernel.include_dirs else None,
+            mirror=mirror,
             uncacheable=_uncacheable(reads, request.flags),
         )
+
+    def draft(self, request: CompileRequest, toolchain: Toolchain) -> Draft[tuple[str | None, str | None]]:
+        kernel, text = request.kernel, render(request).text
+        reads = files_read("zig", kernel.prelude, text)
+        mirror = os.path.realpath(kernel.include_dirs[0]) if reads and kernel.include_dirs else None
+        return Draft(kernel_file("kernel.zig", kernel.prelude, text), (reads, mirror))
 
     def _emit(self, request: CompileRequest, target: Target) -> str:
         for flag in request.flags:
