@@ -9,10 +9,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -23,7 +23,7 @@ from teeny_async.execution.supervisor.job import READ_SIZE
 from teeny_async.execution.supervisor.loop import REAP_DEADLINE
 from teeny_async.execution.supervisor.main import PROGRAM
 from teeny_async.execution.supervisor.system import kill_below, remove_tree
-from teeny_async.execution.supervisor.wire import Facts, Limits, decode_facts, message_size, pack, unpack
+from teeny_async.execution.supervisor.wire import Facts, Inbox, Limits, Request, decode_facts, encode_limits, pack
 from teeny_async.execution.tasks import ServiceGroup
 
 _FOLDER = str(Path(__file__).parent)
@@ -35,25 +35,23 @@ class SupervisorLost(Exception):
     """The supervisor died: by a kill from outside, or by a bug. Its jobs were ended with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What to run. Bytes in `inputs` by name; `outputs` are the names of the files wanted back.
+class Job(NamedTuple):
+    """What to run. env: of two keys the later counts. inputs: name, bytes. outputs: names of the files wanted back.
 
     grown: told what its processes hold (bytes), when that is more than `limits.memory`.
     """
 
     executable: str
     argv: Sequence[str]
-    env: Mapping[str, str]
-    inputs: Sequence[tuple[str, bytes]] = ()
-    mirror: str | None = None
-    outputs: Sequence[str] = ()
+    env: Sequence[tuple[str, str]]
+    inputs: Sequence[tuple[str, bytes]]
+    mirror: str | None
+    outputs: Sequence[str]
     limits: Limits
     grown: Callable[[int], None] | None = None
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(NamedTuple):
     """A job's end. outputs: one for each name asked for, None for a missing file."""
 
     facts: Facts
@@ -62,11 +60,13 @@ class Reply:
     outputs: list[bytes | None]
 
 
-@dataclass(slots=True)
 class _Waiter:
-    grown: Callable[[int], None] | None
-    done: anyio.Event = field(default_factory=anyio.Event)
-    reply: Reply | None = None
+    __slots__ = ("done", "grown", "reply")
+
+    def __init__(self, grown: Callable[[int], None] | None) -> None:
+        self.grown = grown
+        self.done = anyio.Event()
+        self.reply: Reply | None = None
 
 
 class Supervised:
@@ -78,12 +78,11 @@ class Supervised:
 
     def __init__(self, scratch: Scratch, process: subprocess.Popen[bytes], sock: socket.socket) -> None:
         self._scratch = scratch
-        self._root = str(scratch.root)
         self._process = process
         self._sock = sock
         self._waiting: dict[bytes, _Waiter] = {}
         self._outgoing = bytearray()
-        self._incoming = bytearray()
+        self._inbox = Inbox()
         self._count = 0
         self._ended = anyio.Event()
         self._writable = anyio.Event()
@@ -127,7 +126,7 @@ class Supervised:
         self._count += 1
         name = b"%d" % self._count
         waiter = self._waiting[name] = _Waiter(job.grown)
-        self._post(self._message(name, job))
+        self._post(_message(name, job))
         try:
             await waiter.done.wait()
         except BaseException:
@@ -141,27 +140,6 @@ class Supervised:
         if waiter.reply is None:
             raise SupervisorLost
         return waiter.reply
-
-    def _message(self, name: bytes, job: Job) -> bytes:
-        tmp = os.path.join(self._root, name.decode(), *(["tmp"] if job.mirror else []))
-        env = {"HOME": tmp, "TMPDIR": tmp, **job.env}
-        files: list[bytes] = []
-        for file, data in job.inputs:
-            files += (os.fsencode(file), data)
-        return pack(
-            [
-                b"run",
-                name,
-                name,
-                os.fsencode(job.executable),
-                pack([os.fsencode(arg) for arg in job.argv]),
-                pack([os.fsencode(f"{key}={value}") for key, value in env.items()]),
-                pack(files),
-                os.fsencode(job.mirror or ""),
-                pack([os.fsencode(file) for file in job.outputs]),
-                b"%f %f %f %d %d %d" % job.limits,
-            ]
-        )
 
     # Sending. Messages go out whole and in order whatever is cancelled: nobody awaits their sending.
 
@@ -250,22 +228,15 @@ class Supervised:
                 return b""
 
     def _take(self, data: bytes) -> None:
-        self._incoming += data
-        at = 0
-        while (parts := unpack(memoryview(self._incoming), at)) is not None:
-            at += message_size(self._incoming, at)
-            if not parts[0]:
-                logger.error("teeny_async supervisor failed:\n%s", parts[1].decode("utf-8", "replace"))
-                continue
-            if parts[0] == b"grown":
-                self._tell_growth(*parts[1:])
-                continue
+        for parts in self._inbox.take(data):
             waiter = self._waiting.get(parts[0])
             if waiter is not None:
                 waiter.reply = _reply(parts)
                 waiter.done.set()
-        if at:
-            del self._incoming[:at]
+            elif parts[0] == b"grown":
+                self._tell_growth(*parts[1:])
+            elif not parts[0]:
+                logger.error("teeny_async supervisor failed:\n%s", parts[1].decode("utf-8", "replace"))
 
     def _tell_growth(self, name: bytes, held: bytes) -> None:
         waiter = self._waiting.get(name)
@@ -314,10 +285,25 @@ def _arguments(scratch: Scratch) -> tuple[Path, Path, int]:
     return scratch.base, scratch.root, scratch.lock
 
 
+def _message(name: bytes, job: Job) -> bytes:
+    request = Request(
+        name=name,
+        executable=os.fsencode(job.executable),
+        argv=_words(job.argv),
+        env=_words(chain.from_iterable(job.env)),
+        inputs=_words([file for file, _ in job.inputs]),
+        mirror=os.fsencode(job.mirror or ""),
+        outputs=_words(job.outputs),
+        limits=encode_limits(job.limits),
+    )
+    return pack([b"run", *request, *[data for _, data in job.inputs]])
+
+
+def _words(words: Iterable[str]) -> bytes:
+    return os.fsencode("\0".join(words))
+
+
 def _reply(parts: list[bytes]) -> Reply:
-    facts = decode_facts(parts[1])
-    outputs: list[bytes | None] = list(parts[4:])
-    if facts.missing != "-":
-        for index in facts.missing.split(","):
-            outputs[int(index)] = None
-    return Reply(facts, parts[2], parts[3], outputs)
+    _, facts, there, stdout, stderr, *outputs = parts
+    present = [data if is_there else None for data, is_there in zip(outputs, there, strict=True)]
+    return Reply(decode_facts(facts), stdout, stderr, present)

@@ -96,7 +96,7 @@ class LocalRunner:
         job = Job(
             executable=action.executable,
             argv=action.argv,
-            env={**action.neutral, **action.env},
+            env=[*action.neutral.items(), *action.env.items()],
             inputs=[*((item.name, item.data()) for item in action.inputs), *chained.items()],
             mirror=action.mirror,
             outputs=(*action.outputs.values(), *([action.depfile] if action.depfile else [])),
@@ -124,7 +124,7 @@ class LocalRunner:
         present = {label: data for label, data in zip(action.outputs, reply.outputs, strict=False) if data is not None}
         return Exit(
             code=None if facts.status == -1 else os.waitstatus_to_exitcode(facts.status),
-            stopped=_STOPS.get(facts.stopped),
+            stopped=_STOPS[facts.stopped],
             stdout=reply.stdout,
             stderr=reply.stderr,
             dropped=facts.dropped,
@@ -155,4 +155,5 @@ class LocalRunner:
         return self._supervised
 
 
-_STOPS: dict[str, Stop] = {"timeout": "timeout", "cpu_timeout": "cpu_timeout", "cancelled": "cancelled"}
+_STOPS: tuple[Stop | None, ...] = (None, "timeout", "cpu_timeout", "cancelled")
+"""By `Facts.stopped`, in the order of the supervisor's numbers."""

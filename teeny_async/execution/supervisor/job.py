@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 
-from .wire import Limits
+from .wire import CPU_TIMEOUT, Limits
 
 READ_SIZE = 1 << 16
 """Bytes of one read from a pipe or a socket, and of the largest output that is copied instead of sent from its
 file. A larger buffer is mapped and unmapped each time."""
+
+NEVER = float("inf")
 
 
 class Capture:
@@ -35,6 +37,8 @@ class Capture:
                 self._ended = True
                 return False
             self._keep(data)
+            if len(data) < READ_SIZE:  # that was all; whether it has ended, the next look says
+                return True
         return True
 
     def _keep(self, data: bytes) -> None:
@@ -63,18 +67,17 @@ class Capture:
 class Job:
     """A compiler and its group, from its folder's making to its reply."""
 
-    def __init__(self, id: bytes, folder: bytes, outputs: list[bytes], limits: Limits) -> None:
-        self.id = id
-        self.folder = folder
+    def __init__(self, name: bytes, outputs: list[bytes], limits: Limits) -> None:
+        self.name = name
         self.outputs = outputs
         self.limits = limits
         self.written: list[bytes] = []
         self.captures: list[Capture] = []
         self.pid = 0
         self.status = -1
-        self.stopped = "-"
+        self.stopped = 0
         self.started = self.ended = 0.0
-        self.term_at = self.kill_at = self.give_up_at = self.look_at = float("inf")
+        self.term_at = self.kill_at = self.give_up_at = self.look_at = self.drain_at = NEVER
         self.cpu_user = self.cpu_system = 0.0
         self.max_rss = self.peak = self.told = 0
         self.survivors = 0
@@ -85,7 +88,7 @@ class Job:
 
     def next_time(self) -> float:
         """When it needs attention next, if nothing happens before."""
-        return min(self.term_at, self.kill_at, self.give_up_at, self.look_at)
+        return min(self.term_at, self.kill_at, self.give_up_at, self.look_at, self.drain_at)
 
     def signal(self, number: int) -> bool:
         """Signal the group; False when it is empty. Until its last member is reaped its id is not reused."""
@@ -97,12 +100,11 @@ class Job:
             return True
         return True
 
-    def stop(self, reason: str, now: float, grace: float) -> None:
+    def stop(self, reason: int, now: float, grace: float) -> None:
         """TERM now, KILL after the grace; the first reason stands."""
-        if self.kill_at == float("inf") and self.give_up_at == float("inf"):
-            if self.stopped == "-":
-                self.stopped = reason
-            self.term_at = float("inf")
+        if self.kill_at == NEVER and self.give_up_at == NEVER:
+            self.stopped = self.stopped or reason
+            self.term_at = NEVER
             self.kill_at = now + grace
             self.signal(signal.SIGTERM)
             self.signal(signal.SIGCONT)
@@ -110,8 +112,8 @@ class Job:
     def note_cpu_limit(self) -> None:
         """It failed, over its CPU limit, between two looks: the kernel's own limit ended some part of it."""
         used = self.cpu_user + self.cpu_system
-        if self.stopped == "-" and self.status and self.limits.cpu and used >= self.limits.cpu:
-            self.stopped = "cpu_timeout"
+        if not self.stopped and self.status and self.limits.cpu and used >= self.limits.cpu:
+            self.stopped = CPU_TIMEOUT
 
     def add_usage(self, usage: tuple[float, ...]) -> None:
         self.cpu_user += usage[0]

@@ -13,7 +13,7 @@ import signal
 import time
 
 from .folder import lay_out, remove
-from .job import READ_SIZE, Capture, Job
+from .job import NEVER, READ_SIZE, Capture, Job
 from .outbox import Outbox
 from .system import (
     MAX_RSS_UNIT,
@@ -26,7 +26,7 @@ from .system import (
     remove_tree,
 )
 from .watch import FIRST_LOOK, look_at
-from .wire import Facts, Limits, message_size, unpack
+from .wire import CANCELLED, TIMEOUT, Facts, Inbox, Request, decode_limits, words
 
 REAP_DEADLINE = 5.0
 """Seconds that a group may take to vanish after SIGKILL; a process in uninterruptible sleep may."""
@@ -36,6 +36,11 @@ WATCH_INTERVAL = 1.0
 """Seconds between looks at whether the session's process still lives (its socket may be held open
 by a process that it forked)."""
 POLL_DYING = 0.01
+FIRST_DRAIN = 0.02
+"""Seconds from a job's start until its output is watched. What a shorter job prints fits its pipes, and is read at
+its end; watching would wake us for each line of it, and again for each pipe's end."""
+PASS_INTERVAL = 0.002
+"""Seconds at least between two passes over all jobs for the sake of their clocks."""
 
 
 class Supervisor:
@@ -48,18 +53,20 @@ class Supervisor:
         self._sock = _socket.socket(fileno=sock_fd)
         self._sock_fd = sock_fd
         self._root = root
+        os.chdir(root)
+        self._root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         self._parent = os.getppid()
         self._jobs: dict[int, Job] = {}
-        self._by_id: dict[bytes, Job] = {}
-        self._captures: dict[int, tuple[Job, Capture]] = {}
-        self._incoming = bytearray()
-        self._outbox = Outbox(self._sock, root)
+        self._by_name: dict[bytes, Job] = {}
+        self._captures: dict[int, Capture] = {}
+        self._inbox = Inbox()
+        self._outbox = Outbox(self._sock)
         self._poll = select.poll()
         self._poll.register(sock_fd, select.POLLIN)
         self._wake = self._watch_children()
         self._kill_first = KillFirst()
         self._closing = False
-        self._strays_seen = False
+        self._next_pass = 0.0
 
     def _watch_children(self) -> int:
         reader, writer = os.pipe()
@@ -76,28 +83,21 @@ class Supervisor:
 
     def serve(self) -> None:
         """Until the socket ends or we are told to go; then nothing of ours is left."""
+        now = time.monotonic()
         while not self._closing:
-            for fd, _ in self._poll.poll(self._timeout()):
-                if fd == self._sock_fd:
-                    self._receive()
-                elif fd == self._wake:
+            for fd, _ in self._poll.poll(max(0.0, self._next_pass - now) * 1000 + 1):
+                if fd == self._wake:
                     self._reap()
+                elif fd == self._sock_fd:
+                    self._receive()
                 elif fd in self._captures:
                     self._drain(fd)
-            self._on_time(time.monotonic())
+            now = time.monotonic()
+            if now >= self._next_pass:
+                self._on_time(now)
             self._outbox.flush()
             self._closing = self._closing or self._outbox.broken
         self.close()
-
-    def _timeout(self) -> float:
-        """Milliseconds until something has to be looked at."""
-        soonest = WATCH_INTERVAL
-        now = time.monotonic()
-        for job in self._jobs.values():
-            soonest = min(soonest, job.next_time() - now)
-            if job.leader_gone:
-                soonest = min(soonest, POLL_DYING)
-        return max(0.0, soonest) * 1000 + 1
 
     # Requests
 
@@ -111,35 +111,32 @@ class Supervisor:
         if not data:
             self._closing = True
             return
-        self._incoming += data
-        at = 0
-        while (parts := unpack(memoryview(self._incoming), at)) is not None:
-            at += message_size(self._incoming, at)
+        for parts in self._inbox.take(data):
             if parts[0] == b"run":
-                self._run(parts)
-            elif job := self._by_id.get(parts[1]):
-                job.stop("cancelled", time.monotonic(), job.limits.grace)
-        if at:
-            del self._incoming[:at]
+                self._run(Request._make(parts[1:9]), parts[9:])
+            elif job := self._by_name.get(parts[1]):
+                job.stop(CANCELLED, time.monotonic(), job.limits.grace)
+                self._next_pass = 0.0
 
-    def _run(self, parts: list[bytes]) -> None:
-        _, id, folder, executable, argv, env, inputs, mirror, outputs, limits = parts
-        wall, cpu, grace, capture, output, memory = limits.split()
-        bounds = Limits(float(wall), float(cpu), float(grace), int(capture), int(output), int(memory))
-        job = Job(id, os.path.join(self._root, folder), unpack(outputs) or [], bounds)
+    def _run(self, asked: Request, data: list[bytes]) -> None:
+        job = Job(asked.name, words(asked.outputs), decode_limits(asked.limits))
+        tmp = b"%s/%s%s" % (self._root, job.name, b"/tmp" if asked.mirror else b"")
+        pairs = words(asked.env)
+        env = {b"HOME": tmp, b"TMPDIR": tmp, **dict(zip(pairs[::2], pairs[1::2], strict=True))}
         try:
             try:
-                lay_out(job, unpack(inputs) or [], mirror)
+                lay_out(job, words(asked.inputs), data, asked.mirror)
             except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
                 # Told apart from the same errors of the spawn, which say that the tool is missing.
                 raise OSError(errno.EIO, "scratch") from error
-            self._spawn(job, executable, unpack(argv) or [], unpack(env) or [])
+            self._spawn(job, asked.executable, asked.argv.split(b"\0"), env)
+            os.fchdir(self._root_fd)
         except OSError as error:
-            remove(job, self._root)
+            os.fchdir(self._root_fd)
+            remove(job)
             self._outbox.reply(job, Facts(errno=error.errno or errno.EIO))
 
-    def _spawn(self, job: Job, executable: bytes, argv: list[bytes], env: list[bytes]) -> None:
-        variables = dict(item.split(b"=", 1) for item in env)
+    def _spawn(self, job: Job, executable: bytes, argv: list[bytes], env: dict[bytes, bytes]) -> None:
         actions = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
         writers = []
         try:
@@ -151,7 +148,7 @@ class Supervisor:
                 actions.append((os.POSIX_SPAWN_DUP2, writer, number))  # type: ignore[arg-type]
             with self._kill_first:
                 job.pid = os.posix_spawn(
-                    executable, argv, variables, file_actions=actions, setsid=True, setsigmask=(), setsigdef=SIGNALS
+                    executable, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=SIGNALS
                 )
         except OSError:
             for capture in job.captures:
@@ -163,20 +160,24 @@ class Supervisor:
         job.started = time.monotonic()
         if job.limits.wall:
             job.term_at = job.started + job.limits.wall
+        job.drain_at = job.started + FIRST_DRAIN
         job.look_at = job.started + FIRST_LOOK
         if job.limits.cpu:
             limit_cpu(job.pid, job.limits.cpu)
         self._jobs[job.pid] = job
-        self._by_id[job.id] = job
-        for capture in job.captures:
-            self._captures[capture.fd] = (job, capture)
-            self._poll.register(capture.fd, select.POLLIN)
+        self._by_name[job.name] = job
+        self._next_pass = min(self._next_pass, job.next_time())
 
     # Running jobs
 
+    def _watch_output(self, job: Job) -> None:
+        job.drain_at = NEVER
+        for capture in job.captures:
+            self._captures[capture.fd] = capture
+            self._poll.register(capture.fd, select.POLLIN)
+
     def _drain(self, fd: int) -> None:
-        _, capture = self._captures[fd]
-        if not capture.read():
+        if not self._captures[fd].read():
             self._poll.unregister(fd)
             del self._captures[fd]
 
@@ -216,18 +217,22 @@ class Supervisor:
         elif not job.survivors:
             job.survivors = 1
             now = time.monotonic()
-            if job.kill_at == float("inf"):
+            if job.kill_at == NEVER:
                 job.signal(signal.SIGTERM)
                 job.signal(signal.SIGCONT)
-            job.term_at = float("inf")
+            job.term_at = NEVER
             job.kill_at = min(job.kill_at, now + min(STRAGGLER_GRACE, job.limits.grace))
+            self._next_pass = 0.0
 
     def _on_time(self, now: float) -> None:
+        """Look at every job's clock, and say when to do so next."""
         for job in list(self._jobs.values()):
+            if now >= job.drain_at:
+                self._watch_output(job)
             if now >= job.term_at:
-                job.stop("timeout", now, job.limits.grace)
+                job.stop(TIMEOUT, now, job.limits.grace)
             if now >= job.kill_at:
-                job.kill_at = float("inf")
+                job.kill_at = NEVER
                 job.give_up_at = now + REAP_DEADLINE
                 job.signal(signal.SIGKILL)
             if job.leader_gone:
@@ -236,15 +241,19 @@ class Supervisor:
                 self._finish(job, unreaped=1)
         due = [job for job in self._jobs.values() if now >= job.look_at]
         for job, held in look_at(due, now) if due else ():
-            self._outbox.tell([b"grown", job.id, b"%d" % held])
+            self._outbox.tell([b"grown", job.name, b"%d" % held])
         if os.getppid() != self._parent:
             self._closing = True
+        soonest = now + WATCH_INTERVAL
+        for job in self._jobs.values():
+            soonest = min(soonest, job.next_time(), now + POLL_DYING if job.leader_gone else NEVER)
+        self._next_pass = max(soonest, now + PASS_INTERVAL)
 
     # The end of a job
 
     def _finish(self, job: Job, unreaped: int = 0) -> None:
         del self._jobs[job.pid]
-        del self._by_id[job.id]
+        del self._by_name[job.name]
         kept = []
         dropped = 0
         for capture in job.captures:
@@ -253,7 +262,7 @@ class Supervisor:
             kept.append(capture.close())
             dropped += capture.dropped
         job.note_cpu_limit()
-        self._end_strays(job.folder)
+        self._end_strays(job.name)
         facts = Facts(
             status=job.status,
             stopped=job.stopped,
@@ -268,10 +277,10 @@ class Supervisor:
         )
         self._outbox.reply(job, facts, *kept)
 
-    def _end_strays(self, folder: bytes | None = None) -> None:
+    def _end_strays(self, name: bytes | None = None) -> None:
         """Kill what left its group (a daemon of a compiler): a child of ours in no job's group.
 
-        folder: of the job whose strays are meant, told by their TMPDIR; None: everybody's.
+        name: of the job whose strays are meant, told by their TMPDIR; None: everybody's.
         """
         found = children()
         if len(found) <= len(self._jobs):
@@ -280,7 +289,7 @@ class Supervisor:
             group = group_of(pid)
             if pid in self._jobs or group in self._jobs or group == os.getpgrp():
                 continue
-            if folder is None or has_tmp_below(pid, folder):
+            if name is None or has_tmp_below(pid, b"%s/%s" % (self._root, name)):
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:

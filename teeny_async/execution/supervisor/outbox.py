@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import struct
 from typing import TYPE_CHECKING
 
 from .folder import remove
 from .job import READ_SIZE, Job
 from .system import is_full, open_output, read_exactly, reset_peak_memory
-from .wire import Facts, encode_facts, pack
+from .wire import Facts, encode_facts, header, pack
 
 if TYPE_CHECKING:
     from _socket import socket
@@ -21,10 +20,9 @@ RESET_PEAK_ABOVE = 1 << 22
 class Outbox:
     """Messages for the session. They go out when `flush` is called. broken: the session is gone."""
 
-    def __init__(self, sock: socket, root: bytes) -> None:
+    def __init__(self, sock: socket) -> None:
         self._sock = sock
         self._fd = sock.fileno()
-        self._root = root
         self._waiting: list[bytes] = []
         self.broken = False
 
@@ -37,14 +35,13 @@ class Outbox:
 
         Outputs go from file to socket: their bytes never enlarge this process.
         """
-        files = [] if facts.errno else [open_output(job.folder, name, job.limits.output) for name in job.outputs]
-        missing = [str(index) for index, (fd, _) in enumerate(files) if fd < 0]
-        if missing or any(size == 0 for _, size in files) or facts.status:
-            facts = facts._replace(missing=",".join(missing) or "-", scratch_full=is_full(self._root))
-        head = [job.id, encode_facts(facts), stdout, stderr]
+        files = [] if facts.errno else [open_output(job.name, name, job.limits.output) for name in job.outputs]
+        there = bytes([fd >= 0 for fd, _ in files])
+        if facts.status or not all(size for _, size in files):
+            facts = facts._replace(scratch_full=is_full(b"."))
+        head = [job.name, encode_facts(facts), there, stdout, stderr]
         sizes = [len(part) for part in head] + [size for _, size in files]
-        header = struct.pack(f"<II{len(sizes)}I", 4 * (len(sizes) + 1) + sum(sizes), len(sizes), *sizes)
-        self._waiting.append(b"".join((header, *head)))
+        self._waiting += (header(sizes), *head)
         for fd, size in files:
             if fd < 0:
                 continue
@@ -54,7 +51,7 @@ class Outbox:
                 self.flush()
                 self._send_file(fd, size)
             os.close(fd)
-        remove(job, self._root)
+        remove(job)
         if sum(sizes) > RESET_PEAK_ABOVE:
             reset_peak_memory()
 

@@ -10,7 +10,7 @@ import sys
 def open_output(folder: bytes, name: bytes, limit: int) -> tuple[int, int]:
     """(descriptor, size) of an output; (-1, 0) when it is missing, no regular file, or over the limit."""
     try:
-        fd = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(b"%s/%s" % (folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return -1, 0
     found = os.fstat(fd)
@@ -129,14 +129,17 @@ def children() -> list[int]:
     try:
         if me not in _listings:
             _listings[me] = os.open(f"/proc/self/task/{me}/children", os.O_RDONLY)
-        while more := os.pread(_listings[me], 1 << 12, len(listed)):
+        while more := os.pread(_listings[me], _LISTING, len(listed)):
             listed += more
+            if len(more) < _LISTING // 2:  # the kernel fills what it is given, but for the last
+                break
     except OSError:
         return []
     return [int(word) for word in listed.split()]
 
 
 _listings: dict[int, int] = {}
+_LISTING = 1 << 12
 
 
 def limit_cpu(pid: int, seconds: float) -> None:

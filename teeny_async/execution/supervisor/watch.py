@@ -10,6 +10,7 @@ import os
 
 from .job import Job
 from .system import children, group_of
+from .wire import CPU_TIMEOUT
 
 FIRST_LOOK = 0.2
 """Seconds from a job's start to the first look at it."""
@@ -33,7 +34,7 @@ def look_at(due: list[Job], now: float) -> list[tuple[Job, int]]:
         used += job.cpu_user + job.cpu_system
         job.peak = max(job.peak, held)
         if job.limits.cpu and used >= job.limits.cpu:
-            job.stop("cpu_timeout", now, job.limits.grace)
+            job.stop(CPU_TIMEOUT, now, job.limits.grace)
         if job.limits.memory and held > max(job.told, job.limits.memory):
             job.told = int(held * _GROWTH)
             grown.append((job, held))
