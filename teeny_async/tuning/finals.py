@@ -121,3 +121,9 @@ def _most(contentions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The worst of each number."""
     names = dict.fromkeys(name for contention in contentions for name in contention)
     return {name: max(contention[name] for contention in contentions if name in contention) for name in names}
+
+
+def again(searched: Verdict) -> Verdict:
+    """A verdict as it was before its measurement, for another one."""
+    compiled = FrozenMap({**searched.compile, "source": "kept"})
+    return replace(searched, phase="confirm", value=None, fidelity=1.0, measurement=FrozenMap(), compile=compiled)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -128,7 +128,8 @@ class Tuner:
         for _ in range(self._settings.rounds):
             for config, (verdict, artifact) in ready.items():
                 trial = Trial(config)
-                rounds[config].append(await self._evaluate(study, trial, verdict, artifact))
+                async with self._device(study) as device:
+                    rounds[config].append(await self._evaluate(study, trial, verdict, artifact, device))
         for config, (_, artifact) in ready.items():
             verdict = finals.pooled(rounds[config], study.watched.of(config))
             await self._write(verdict)
@@ -139,7 +140,7 @@ class Tuner:
         artifact = study.kept(searched.config)
         if artifact is None:
             return await self._compiled(study, Trial(searched.config), "confirm")
-        return _again(searched), artifact
+        return finals.again(searched), artifact
 
     async def _watch_best(self, study: Study) -> None:
         """Measure the best so far once more, when it is time for that; see `tuning.finals`."""
@@ -149,7 +150,8 @@ class Tuner:
         artifact = study.kept(best.config)
         if artifact is None or best.fidelity < 1.0 or not study.watched.due(self.elapsed):
             return
-        study.watched.add(await self._evaluate(study, Trial(best.config), _again(best), artifact))
+        async with self._device(study) as device:
+            study.watched.add(await self._evaluate(study, Trial(best.config), finals.again(best), artifact, device))
 
     async def _work(self) -> None:
         while True:
@@ -158,9 +160,7 @@ class Tuner:
             if found is not None:
                 study, trial = found
                 verdict, artifact = await self._compiled(study, trial, "search")
-                if artifact is not None:
-                    verdict = await self._evaluate(study, trial, verdict, artifact)
-                await self._write(verdict)
+                verdict = await self._judged(study, trial, verdict, artifact)
                 study.settle(trial, verdict, artifact)
                 self._wake()
                 await self._watch_best(study)
@@ -169,6 +169,26 @@ class Tuner:
                 return
             else:
                 await changed.wait()
+
+    async def _judged(self, study: Study, trial: Trial, verdict: Verdict, artifact: Artifact | None) -> Verdict:
+        """The verdict of a trial, written down."""
+        if artifact is None:
+            await self._write(verdict)
+            return verdict
+        async with self._device(study) as device:
+            verdict = await self._evaluate(study, trial, verdict, artifact, device)
+            # Before the device is another's, so that a kill loses one measurement of each device and no more.
+            await self._write(verdict)
+        return verdict
+
+    @contextlib.asynccontextmanager
+    async def _device(self, study: Study) -> AsyncIterator[str]:
+        """The device to measure on; none where nothing is measured."""
+        if self._pool is None or not study.objective.measured:
+            yield ""
+            return
+        async with self._pool.one() as device:
+            yield device
 
     def _next(self) -> tuple[Study, Trial] | None:
         """The next trial, of the studies in turn."""
@@ -240,13 +260,13 @@ class Tuner:
         shared = None if settings.shared is None else int(evaluate(settings.shared, config))
         return facts(result, study.target, threads=threads, shared=shared)
 
-    async def _evaluate(self, study: Study, trial: Trial, verdict: Verdict, artifact: Artifact) -> Verdict:
+    async def _evaluate(self, study: Study, trial: Trial, verdict: Verdict, artifact: Artifact, device: str) -> Verdict:
         """The verdict of what was compiled, by what the study is after."""
         if study.objective.measured:
             if verdict.facts.get("occupancy") == 0:
                 message = "a block of it does not fit on the multiprocessor"
                 return self._ended(verdict, status="infeasible", failure={"kind": "infeasible", "message": message})
-            return await self._measure(verdict, artifact, self._context(study, trial, verdict.phase))
+            return await self._measure(verdict, artifact, self._context(study, trial, verdict.phase, device))
         if study.objective.name == "mca":
             assert self._mca is not None
             cycles = await self._mca.cycles(artifact["asm"].decode("utf-8", "replace"), study.target)
@@ -259,12 +279,12 @@ class Tuner:
             return self._ended(verdict, status="unranked", failure={"kind": "unranked", "message": message})
         return self._ended(verdict, status="ok", value=float(value))
 
-    def _context(self, study: Study, trial: Trial, phase: Phase) -> MeasureContext:
+    def _context(self, study: Study, trial: Trial, phase: Phase, device: str) -> MeasureContext:
         best = study.best.value if study.best is not None and phase == "search" else None
         return MeasureContext(
             request=study.request(trial.config),
             target=study.target,
-            device="",
+            device=device,
             fidelity=trial.fidelity,
             confirming=phase == "confirm",
             best=best,
@@ -272,28 +292,25 @@ class Tuner:
         )
 
     async def _measure(self, verdict: Verdict, artifact: Artifact, context: MeasureContext) -> Verdict:
-        assert self._pool is not None
         assert self._measurer is not None
-        async with self._pool.one() as device:
-            with self._watch.measuring() as contention, self._telling(verdict, device):
-                began = self.elapsed
-                context = replace(context, device=device)
-                try:
-                    found = Measurement.of(await self._measurer(artifact, verdict.config, context))
-                except MeasureFailed as failed:
-                    status: Status = failed.kind
-                    failure = {"kind": f"measure-{failed.kind}", "message": str(failed)}
-                    return self._ended(verdict, status=status, failure=failure)
-                except Exception as error:  # noqa: BLE001 - the user's function: its failure is this configuration's
-                    failure = {"kind": "measure-error", "message": f"{type(error).__name__}: {error}"}
-                    return self._ended(verdict, status="error", failure=failure)
-                record = {
-                    "device": device,
-                    **found.record(),
-                    "contention": {**contention.record(), **(found.contention or {})},
-                    "started": round(began, 6),
-                    "ended": round(self.elapsed, 6),
-                }
+        with self._watch.measuring() as contention, self._telling(verdict, context.device):
+            began = self.elapsed
+            try:
+                found = Measurement.of(await self._measurer(artifact, verdict.config, context))
+            except MeasureFailed as failed:
+                status: Status = failed.kind
+                failure = {"kind": f"measure-{failed.kind}", "message": str(failed)}
+                return self._ended(verdict, status=status, failure=failure)
+            except Exception as error:  # noqa: BLE001 - the user's function: its failure is this configuration's
+                failure = {"kind": "measure-error", "message": f"{type(error).__name__}: {error}"}
+                return self._ended(verdict, status="error", failure=failure)
+            record = {
+                "device": context.device,
+                **found.record(),
+                "contention": {**contention.record(), **(found.contention or {})},
+                "started": round(began, 6),
+                "ended": round(self.elapsed, 6),
+            }
         return self._ended(verdict, status="ok", value=found.value, measurement=FrozenMap(record))
 
     @contextlib.contextmanager
@@ -307,12 +324,6 @@ class Tuner:
 
     def _ended(self, verdict: Verdict, **changes: Any) -> Verdict:
         return replace(verdict, at=round(self.elapsed, 6), **changes)
-
-
-def _again(searched: Verdict) -> Verdict:
-    """A verdict as it was before its measurement, for another one."""
-    compiled = FrozenMap({**searched.compile, "source": "kept"})
-    return replace(searched, phase="confirm", value=None, fidelity=1.0, measurement=FrozenMap(), compile=compiled)
 
 
 def _stop_if_hopeless(result: CompileResult) -> None:
