@@ -1,4 +1,4 @@
-"""One kernel in five languages, for 20 processors, by every toolchain that is here and takes it.
+"""One kernel in seven languages, for 20 processors, by every toolchain that is here and takes it.
 
 Each GPU binary is one that ptxas or lld was content with; the libraries for this machine are loaded and run.
 Name processors to compile for those only: python every_toolchain.py h100 mi300x native
@@ -18,7 +18,15 @@ from teeny_async.toolchains.base import ToolNotFound
 KERNELS = Path(__file__).parent / "kernels"
 NVIDIA = ["sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "h100", "b200", "b300", "rtx5090", "dgx-spark"]
 OTHERS = ["gfx90a", "mi300x", "gfx1100", "gfx1201", "x86-64-v3", "milan", "genoa", "spr", "graviton4", "native"]
-TOOLS = {"c": ["zig", "cc"], "cuda": ["nvcc", "zig"], "hip": ["zig"], "rust": ["rustc", "teenyc"], "zig": ["zig"]}
+TOOLS = {
+    "c": ["zig", "cc"],
+    "cuda": ["nvcc", "zig"],
+    "hip": ["zig"],
+    "rust": ["rustc", "teenyc"],
+    "zig": ["zig"],
+    "triton": ["triton"],
+    "ttir": ["triton"],
+}
 
 
 async def takeable(compiler: Compiler, request: CompileRequest) -> list[CompileRequest]:
@@ -51,7 +59,7 @@ def adds(library: bytes) -> bool:
 
 def row(result: CompileResult) -> str:
     request = result.request
-    name = f"{request.kernel.language:5} {request.toolchain:7} {str(request.target).partition('@')[0]:15}"
+    name = f"{request.kernel.language:6} {request.toolchain:7} {str(request.target).partition('@')[0]:15}"
     if result.failure:
         return f"{name} {result.failure.message}"
     metrics = result.artifact.metrics
@@ -67,7 +75,7 @@ async def main(names: list[str]) -> None:
         requests = []
         for request in Sweep(kernels, names):
             requests += await takeable(compiler, request)
-        print(f"{'':5} {'':7} {'':15} {'size':>10} {'registers':>9} {'spills':>6} {'time':>11}")
+        print(f"{'':6} {'':7} {'':15} {'size':>10} {'registers':>9} {'spills':>6} {'time':>11}")
         results = await compiler.compile_many(requests)
         for result in results:
             print(row(result).rstrip())

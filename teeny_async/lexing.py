@@ -1,6 +1,6 @@
 """Which parts of a source are code, which are strings, which are comments.
 
-Enough of C, C++ and Rust to tell the three apart, and no more: a `/*` in a string begins no comment, an
+Enough of C, C++, Rust and Python to tell the three apart, and no more: a `/*` in a string begins no comment, an
 apostrophe in `1'000` or in `'static` begins no string, Rust's block comments nest. Every other language is
 read as C.
 """
@@ -32,12 +32,21 @@ _RUST = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_PYTHON = re.compile(
+    rf"""(?P<comment> \#[^\n]*+ )
+      | (?P<string> (?P<mark>"{{3}}|'{{3}})(?: \\. | (?!(?P=mark)). )*+(?: (?P=mark) | \Z )
+                  | "(?: \\. | [^"\\\n] )*+"? | '(?: \\. | [^'\\\n] )*+'? )
+      | (?P<code> {_PLACEHOLDER} )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_TOKENS = {"rust": _RUST, "triton": _PYTHON}
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 def segments(language: str, text: str) -> Iterator[tuple[Kind, str]]:
     """The text in pieces, in order: joined, they are the text."""
-    token = _RUST if language == "rust" else _C
+    token = _TOKENS.get(language, _C)
     begin = at = 0
     while match := token.search(text, at):
         at = match.end()

@@ -28,6 +28,7 @@ LANGUAGES: dict[str, str] = {
     ".hip": "hip",
     ".rs": "rust",
     ".zig": "zig",
+    ".py": "triton",
     ".ttir": "ttir",
 }
 """File suffix -> language."""
@@ -40,7 +41,7 @@ class Kernel:
     """A kernel's source and how to read it.
 
     name: what results and file names call it; not in the cache key.
-    language: "c", "cuda", "hip", "rust", "zig" or "ttir".
+    language: "c", "cuda", "hip", "rust", "zig", "triton" (a kernel in Python) or "ttir".
     prelude: text put directly in front of the source (teenyc: the DSL; rustc: a no_core prelude), or the
         path of a file that has it; see `teeny_async.prelude`. None: for teenyc the one that TEENY_ASYNC_PRELUDE
         names, else none; "" is none, whatever that says.
@@ -99,9 +100,10 @@ class CompileRequest:
     """One compile: a kernel for a target, by a toolchain.
 
     target: a Target, or its name; None is the compiler's default.
-    toolchain: "auto", a name ("zig", "rustc", "teenyc", "nvcc"), or a driver of your own.
-    emit: "ptx", "cubin", "fatbin", "object", "asm", "hsaco", "shared"; None is PTX for NVIDIA targets, an object for CPUs, and
-        what teenyc writes (PTX and the `.mlir` beside it) for teenyc.
+    toolchain: "auto", a name ("zig", "rustc", "teenyc", "nvcc", "triton"), or a driver of your own.
+    emit: "ptx", "cubin", "fatbin", "object", "asm", "hsaco", "shared", and of triton "ttir", "ttgir", "llir"; None is
+        PTX for NVIDIA targets, an object for CPUs, triton's hsaco for AMD, and what teenyc writes (PTX and the
+        `.mlir` beside it) for teenyc.
     params: values substituted for the placeholders of the source (see `teeny_async.source`), or
         passed as `-D` macros where the language has them.
     timeout: wall seconds from the start of the process; None is the session's limit.

@@ -91,6 +91,15 @@ def render(request: CompileRequest) -> Rendered:
     return Rendered(text, tuple(sorted(defines.items())))
 
 
+def placed_in(request: CompileRequest) -> tuple[str, dict[str, ParamValue]]:
+    """The kernel's text with its placeholders filled, and the params that have none, for a driver that knows what
+    becomes of them. Raises RequestError for a placeholder without a value.
+    """
+    text, placed = _fill(request) if "`" in request.kernel.source else (request.kernel.source, _NOTHING)
+    params = {**request.kernel.defines, **request.params}
+    return text, {name: value for name, value in params.items() if name not in placed}
+
+
 def files_read(language: str, *parts: str | None) -> str | None:
     """The first construct by which a source reads another file (or the clock or environment), or None.
 
@@ -196,7 +205,7 @@ def _template(language: str, source: str) -> tuple[tuple[_Placeholder, ...], str
 
 
 def _source_value(value: ParamValue, language: str) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, bool) and language != "triton":  # Python has them as we do
         return str(int(value)) if language in C_LIKE else str(value).lower()
     return str(value)
 

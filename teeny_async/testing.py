@@ -105,7 +105,7 @@ class FakeToolchain(Driver):
     """
 
     name = "fake"
-    languages = frozenset({"c", "cuda", "hip", "rust", "zig", "ttir"})
+    languages = frozenset({"c", "cuda", "hip", "rust", "zig", "triton", "ttir"})
     emits = ("object",)
 
     def __init__(self, fingerprint: str = "fake") -> None:

@@ -24,7 +24,13 @@ SAYS = {
     "tune_cuda_matmul": ["matmul", "verdicts in", "compiling"],
     "tune_cpu_matmul": ["6 compiles (of 48;", "native", "three plain loops", "times as fast", "measured on"],
     "upstream": ["sm_80: compiled", "2 written, 0 there already", "axpby_", "has the id axpby__f32__1024 and 13 lines"],
-    "every_toolchain": ["zig   zig     sm_90", "hip   zig     gfx942", "runs", "11 of 11 compiled"],
+    "every_toolchain": [
+        "zig    zig     sm_90",
+        "hip    zig     gfx942",
+        "triton triton  gfx942",
+        "runs",
+        "15 of 15 compiled",
+    ],
     "under_trio": ["coalesced", "gfx942: compiled", "znver4: compiled"],
 }
 NEED_TEENYC = ("upstream",)

@@ -149,10 +149,15 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         *(_KERNEL, "--param", "-p"),
         multiple=True,
         metavar="NAME=V[,V...]",
-        help="Values for a `NAME` placeholder of the source, or a macro; every combination is compiled.",
+        help="Values for a `NAME` placeholder of the source, a macro, or an argument or option of Triton's; every combination is compiled.",
     ),
     _option(
-        _KERNEL, "--toolchain", default="auto", show_default=True, metavar="NAME", help="zig, cc, nvcc, rustc, teenyc."
+        _KERNEL,
+        "--toolchain",
+        default="auto",
+        show_default=True,
+        metavar="NAME",
+        help="zig, cc, nvcc, rustc, teenyc, triton.",
     ),
     _option(
         *(_KERNEL, "--emit"),
@@ -171,7 +176,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     _option(_KERNEL, "--include", "-I", multiple=True, metavar="DIR", help="A folder to look for headers in."),
     _option(
         *(_KERNEL, "--language"),
-        type=click.Choice(["c", "cuda", "hip", "rust", "zig", "ttir"]),
+        type=click.Choice(["c", "cuda", "hip", "rust", "zig", "triton", "ttir"]),
         help="Of all the kernels. Default: by their suffix.",
     ),
     _option(

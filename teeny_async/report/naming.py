@@ -31,6 +31,10 @@ EXTENSIONS: Mapping[str, str] = {
     "shared": "so",
     "fatbin": "fatbin",
     "mlir": "mlir",
+    "ttir": "ttir",
+    "ttgir": "ttgir",
+    "llir": "ll",
+    "json": "json",
     "log": "log",
 }
 _KEY_DIGITS = 12

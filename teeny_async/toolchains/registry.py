@@ -24,6 +24,7 @@ class _Drivers(Mapping[str, Driver]):
         "zig-lang": "ZigLang",
         "nvcc": "Nvcc",
         "cc": "Cc",
+        "triton": "Triton",
         "ptxas": "Ptxas",
         "lld": "Lld",
     }
@@ -80,6 +81,8 @@ _PREFERENCE: Mapping[str, tuple[str, ...]] = {
     "hip": ("zig",),
     "rust": ("teenyc", "rustc"),
     "zig": ("zig-lang",),
+    "triton": ("triton",),
+    "ttir": ("triton",),
 }
 _ALIASES: Mapping[tuple[str, str | None], str] = {("zig", "zig"): "zig-lang"}
 """(name, language) -> the driver that is meant: one name for the user, where a tool is several to us."""

@@ -123,6 +123,30 @@ OWN = CommandToolchain(
     outputs={"object": "kernel.o"},
     cpus=["x86-64-v2", "x86-64-v3"],
 )
+TRITON = Case(
+    tool="triton",
+    language="triton",
+    good='import triton\n\n@triton.jit\ndef k(x: "*fp32"):\n    triton.language.store(x, 1.0)\n',
+    bad='import triton\n\n@triton.jit\ndef k(x: "*fp32"):\n    triton.language.store(x, gone)\n',
+    line=5,
+    slow="while True:\n    pass\n",
+)
+TTIR = """\
+tt.func public @k(%x: !tt.ptr<f32>) {
+  %one = arith.constant 1.0 : f32
+  tt.store %x, %one : !tt.ptr<f32>
+  tt.return
+}
+"""
+LONG_TTIR = "\n".join(
+    [
+        "tt.func public @slow(%x: !tt.ptr<f32>) {",
+        "%v0 = tt.load %x : !tt.ptr<f32>",
+        *(f"%v{n + 1} = arith.mulf %v{n}, %v{n // 2} : f32" for n in range(20000)),
+        "tt.store %x, %v20000 : !tt.ptr<f32>\ntt.return\n}\n",
+    ]
+)
+"""It takes seconds."""
 CASES = {
     "zig": C,
     "zig-cuda": CUDA,
@@ -134,6 +158,11 @@ CASES = {
     "gcc": replace(CPU, tool="cc"),
     "clang": replace(CPU, tool="cc"),
     "own": replace(CPU, tool=OWN),
+    "triton": TRITON,
+    "triton-hip": replace(TRITON, target="gfx942", unknown="gfx943", near="gfx942"),
+    "ttir": replace(
+        TRITON, language="ttir", good=TTIR, bad=TTIR.replace("store %x, %one", "gone %x"), line=3, slow=LONG_TTIR
+    ),
 }
 
 
@@ -143,8 +172,10 @@ def name(request: pytest.FixtureRequest) -> str:
     return found
 
 
-reading = pytest.mark.parametrize("name", [name for name in CASES if name != "teenyc"])
-"""Those that can read a second file; teenyc takes one."""
+reading = pytest.mark.parametrize(
+    "name", [name for name, case in CASES.items() if case.tool not in ("teenyc", "triton")]
+)
+"""Those that can read a second file; teenyc and triton take one."""
 
 
 @pytest.fixture

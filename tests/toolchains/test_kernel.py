@@ -17,7 +17,15 @@ from tests.support import KERNELS
 
 @pytest.mark.parametrize(
     ("suffix", "language"),
-    [(".c", "c"), (".cu", "cuda"), (".hip", "hip"), (".rs", "rust"), (".zig", "zig"), (".ttir", "ttir")],
+    [
+        (".c", "c"),
+        (".cu", "cuda"),
+        (".hip", "hip"),
+        (".rs", "rust"),
+        (".zig", "zig"),
+        (".py", "triton"),
+        (".ttir", "ttir"),
+    ],
 )
 def test_name_language_and_folder(tmp_path: Path, suffix: str, language: str) -> None:
     path = tmp_path / f"vector.add{suffix}"

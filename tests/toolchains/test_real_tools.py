@@ -387,7 +387,7 @@ async def test_the_first_refusal_is_told_when_all_refuse(settings: Settings, tee
         (request(CPU_RS, "znver4", log_level="debug"), "unknown target CPU 'znver4' for teenyc"),
         (request(ADD_CU, "znver4"), "nvcc compiles for NVIDIA|unknown target CPU 'znver4' for nvcc"),
         (request(SAXPY_C, "znver4", emit="ptx"), "zig cannot emit 'ptx'"),
-        (request(Kernel(name="k", source="", language="ttir"), "sm_90"), "no toolchain compiles ttir"),
+        (request(Kernel(name="k", source="", language="ttir"), "znver4"), "unknown target CPU 'znver4' for triton"),
     ]
     async with session(changed(settings, {"TEENYC_PATH": teenyc.path})) as compiler:
         for refused, message in refusals:

@@ -24,7 +24,7 @@ def text(source: str, language: str = "rust", **params: Any) -> str:
 # -- placeholders -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("language", ["c", "cuda", "hip", "rust", "zig", "ttir"])
+@pytest.mark.parametrize("language", ["c", "cuda", "hip", "rust", "zig", "triton", "ttir"])
 def test_placeholder_in_every_language(language: str) -> None:
     rendered = render(request("const N = `N`;", language, N=8))
     assert rendered.text == "const N = 8;"
@@ -45,6 +45,7 @@ def test_default() -> None:
         ("rust", True, "true"),
         ("rust", False, "false"),
         ("zig", True, "true"),
+        ("triton", True, "True"),
         ("c", True, "1"),
         ("cuda", False, "0"),
         ("rust", 0.5, "0.5"),
