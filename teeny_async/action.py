@@ -41,6 +41,9 @@ class Action:
         nothing but `inputs`. What it lists completes the key (see `teeny_async.closure`).
     search: folders in which the tool looks for files, absolute, in order; for use with `depfile`.
     mirror: a folder whose entries are linked into scratch, for a tool that looks beside its source.
+    warm: a program by which a Python interpreter, `executable`, gets ready to run actions such as this one; argv is
+        its options, a script and its arguments. A runner may keep an interpreter that ran it and fork that, which
+        comes to the same and spares the import. None: there is nothing to spare.
     uncacheable: why the key would not cover what the tool reads; None when it does.
     """
 
@@ -57,4 +60,5 @@ class Action:
     depfile: str | None = None
     search: Sequence[str] = ()
     mirror: str | None = None
+    warm: str | None = field(default=None, repr=False)
     uncacheable: str | None = None

@@ -48,6 +48,7 @@ class Job(NamedTuple):
     mirror: str | None
     outputs: Sequence[str]
     limits: Limits
+    warm: str | None = None
     grown: Callable[[int], None] | None = None
 
 
@@ -295,6 +296,7 @@ def _message(name: bytes, job: Job) -> bytes:
         mirror=os.fsencode(job.mirror or ""),
         outputs=_words(job.outputs),
         limits=encode_limits(job.limits),
+        warm=(job.warm or "").encode(),
     )
     return pack([b"run", *request, *[data for _, data in job.inputs]])
 

@@ -108,6 +108,7 @@ class LocalRunner:
                 output=OUTPUT_LIMIT,
                 memory=limits.memory or 0,
             ),
+            warm=action.warm,
             grown=limits.grown,
         )
         try:

@@ -120,6 +120,7 @@ class Triton(Driver):
             required=(emit, "json"),
             # From sm_90 on it writes the form of its own, sm_90a.
             expect=expectations(kernel, target, ptx_version=target.ptx_version, also=(f"{target.base_cpu}a",)),
+            warm=_worker(),
             uncacheable=uncacheable,
         )
 

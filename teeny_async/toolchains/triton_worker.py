@@ -5,11 +5,13 @@
 It imports nothing of ours. The folder of triton comes in TEENY_ASYNC_TRITON; nothing else that is installed beside it
 can be imported, and no variable of the user's is there, so that what it makes depends on its command line, its input
 and triton alone. It prints its errors as a compiler does, and leaves what was asked for as `kernel.<emit>`, and
-what a launch needs to know as `kernel.json`. With the argument `warm` it only gets ready: for a process that forks.
+what a launch needs to know as `kernel.json`. As `__warm__` it only imports: in a process that then forks and is this
+program in each fork.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -23,6 +25,11 @@ _LAUNCH = (
     *("launch_cooperative_grid", "launch_pdl", "waves_per_eu", "triton_version"),
 )
 """What is kept of triton's metadata: nothing that names a folder of this machine."""
+_ALSO = (
+    *("tempfile", "traceback", "triton.compiler.code_generator"),
+    *("triton.language.extra.cuda.libdevice", "triton.language.extra.hip.libdevice"),
+)
+"""What is imported late: by the first compile of a process."""
 _STAGES = {"asm": "amdgcn"}
 """Our name of an output -> triton's, where they differ."""
 
@@ -147,6 +154,7 @@ def leave_out_binary(wanted: str, binary: str) -> None:
 def compile_kernel(file: str, target_name: str, words: list[str]) -> None:
     """Compile, and leave the output and its metadata. Raises what triton raises."""
     asked = read_arguments(words)
+    os.utime(file, (0, 0))  # the ptxas for what is older than sm_90 writes the time stamp into its line table
     os.environ["TRITON_CACHE_DIR"] = os.path.join(os.getcwd(), "triton-cache")
     triton = load_triton()
     target = target_of(target_name)
@@ -203,10 +211,17 @@ def place_of(error: BaseException, file: str) -> str:
     return f"{file}:{lines[-1]}:1: " if lines else ""
 
 
+def get_ready() -> None:
+    """Import all that a compile does, for a process that forks; no kernel is compiled in it."""
+    from importlib import import_module
+
+    load_triton()
+    for name in _ALSO:
+        with contextlib.suppress(ImportError):
+            import_module(name)
+
+
 def main(words: list[str]) -> int:
-    if words == ["warm"]:
-        load_triton()
-        return 0
     file, target, *rest = words
     try:
         compile_kernel(file, target, rest)
@@ -219,7 +234,9 @@ def main(words: list[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":
+if __name__ == "__warm__":
+    get_ready()
+elif __name__ == "__main__":
     code = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()

@@ -6,12 +6,22 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from teeny_async import Compiler, FailureKind, Kernel, RequestError, RetryPolicy, Target, compile_many_sync
+from teeny_async import (
+    Compiler,
+    CompileRequest,
+    FailureKind,
+    Kernel,
+    RequestError,
+    RetryPolicy,
+    Target,
+    compile_many_sync,
+)
 from teeny_async.action import Action
 from teeny_async.frozen import FrozenMap
 from teeny_async.settings import Settings
@@ -182,6 +192,26 @@ def test_every_output_and_the_same_bytes_again(settings: Settings, tmp_path: Pat
     assert {result.source for result in again} == {"compiled"}
     assert [result.outputs for result in again] == [result.outputs for result in first[:-1]]
     assert [result.key for result in again] == [result.key for result in first[:-1]]
+
+
+class Fresh(Triton):
+    """Each compile in an interpreter of its own."""
+
+    def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
+        return replace(super().plan(request, target, toolchain), warm=None)
+
+
+def test_a_fork_makes_what_a_fresh_process_makes(settings: Settings) -> None:
+    outputs = []
+    for tool in (Fresh(), Triton()):
+        requests = [
+            request(kernel, target, toolchain=tool, emit="hsaco" if target.startswith("gfx") else "cubin")
+            for kernel in (ADD_PY, ADD_TTIR)
+            for target in TARGETS
+        ]
+        results = compile_many_sync(requests, settings=settings, mode="no_cache", jobs=2)
+        outputs.append([result.outputs for result in results])
+    assert outputs[0] == outputs[1]
 
 
 def test_params_are_constants_types_options_and_placeholders(settings: Settings) -> None:

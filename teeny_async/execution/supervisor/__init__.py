@@ -12,6 +12,8 @@ group, and sends back the exit, the usage and the outputs. Why another process:
 * Neither spawning nor scratch files ever hold up the session's event loop.
 * As a subreaper it adopts, counts and ends what a compiler leaves behind, in its group or out of it.
 
+A compiler that is a library of Python is forked from an interpreter that has imported it (`forks`, `forker`).
+
 The invariant: a reply for a job is sent only when its process group is empty (or could not be ended
 within `REAP_DEADLINE`, which the reply says), and after its scratch folder was removed.
 

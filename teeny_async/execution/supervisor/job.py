@@ -86,6 +86,12 @@ class Job:
     def leader_gone(self) -> bool:
         return self.status != -1
 
+    def close_captures(self) -> None:
+        """Drop what it was to write, before it began to."""
+        for capture in self.captures:
+            os.close(capture.fd)
+        self.captures.clear()
+
     def next_time(self) -> float:
         """When it needs attention next, if nothing happens before."""
         return min(self.term_at, self.kill_at, self.give_up_at, self.look_at, self.drain_at)

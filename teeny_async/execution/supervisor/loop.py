@@ -13,12 +13,12 @@ import signal
 import time
 
 from .folder import lay_out, remove
+from .forks import Forks, Start
 from .job import NEVER, READ_SIZE, Capture, Job
 from .outbox import Outbox
 from .system import (
     MAX_RSS_UNIT,
-    SIGNALS,
-    KillFirst,
+    Nursery,
     children,
     group_of,
     has_tmp_below,
@@ -46,7 +46,7 @@ PASS_INTERVAL = 0.002
 class Supervisor:
     """The loop: requests in, jobs watched, replies out. One thread; nothing here waits but `poll`."""
 
-    def __init__(self, sock_fd: int, root: bytes) -> None:
+    def __init__(self, sock_fd: int, root: bytes, *, adopts: bool) -> None:
         # The C socket type: importing `socket` would cost the start another 6 ms.
         import _socket
 
@@ -64,7 +64,9 @@ class Supervisor:
         self._poll = select.poll()
         self._poll.register(sock_fd, select.POLLIN)
         self._wake = self._watch_children()
-        self._kill_first = KillFirst()
+        self._nursery = Nursery()
+        self._forks = Forks(root, self._poll, self._nursery)
+        self._adopts = adopts
         self._closing = False
         self._next_pass = 0.0
 
@@ -92,6 +94,8 @@ class Supervisor:
                     self._receive()
                 elif fd in self._captures:
                     self._drain(fd)
+                elif fd in self._forks:
+                    self._let_go(fd)
             now = time.monotonic()
             if now >= self._next_pass:
                 self._on_time(now)
@@ -113,50 +117,78 @@ class Supervisor:
             return
         for parts in self._inbox.take(data):
             if parts[0] == b"run":
-                self._run(Request._make(parts[1:9]), parts[9:])
+                asked = Request._make(parts[1 : 1 + len(Request._fields)])
+                self._run(asked, parts[1 + len(asked) :])
             elif job := self._by_name.get(parts[1]):
                 job.stop(CANCELLED, time.monotonic(), job.limits.grace)
                 self._next_pass = 0.0
+            elif job := self._forks.cancel(parts[1]):
+                job.close_captures()
+                self._outbox.reply(job, Facts(stopped=CANCELLED))
 
     def _run(self, asked: Request, data: list[bytes]) -> None:
         job = Job(asked.name, words(asked.outputs), decode_limits(asked.limits))
         tmp = b"%s/%s%s" % (self._root, job.name, b"/tmp" if asked.mirror else b"")
         pairs = words(asked.env)
         env = {b"HOME": tmp, b"TMPDIR": tmp, **dict(zip(pairs[::2], pairs[1::2], strict=True))}
+        start = Start(job, asked.executable, asked.argv.split(b"\0"), env, asked.warm if self._adopts else b"")
         try:
             try:
                 lay_out(job, words(asked.inputs), data, asked.mirror)
             except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
                 # Told apart from the same errors of the spawn, which say that the tool is missing.
                 raise OSError(errno.EIO, "scratch") from error
-            self._spawn(job, asked.executable, asked.argv.split(b"\0"), env)
+            self._start(start)
             os.fchdir(self._root_fd)
         except OSError as error:
-            os.fchdir(self._root_fd)
-            remove(job)
-            self._outbox.reply(job, Facts(errno=error.errno or errno.EIO))
+            self._not_started(job, error)
 
-    def _spawn(self, job: Job, executable: bytes, argv: list[bytes], env: dict[bytes, bytes]) -> None:
-        actions = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
-        writers = []
+    def _not_started(self, job: Job, error: OSError) -> None:
+        os.fchdir(self._root_fd)
+        remove(job)
+        self._outbox.reply(job, Facts(errno=error.errno or errno.EIO))
+
+    def _start(self, start: Start) -> None:
+        """Start a job, in whose folder we are, or have an interpreter fork it, which tells when it has (`_let_go`)."""
+        writers: list[int] = []
         try:
-            for number in (1, 2):
+            for _ in range(2):
                 reader, writer = os.pipe()
                 writers.append(writer)
                 os.set_blocking(reader, False)
-                job.captures.append(Capture(reader, job.limits.capture))
-                actions.append((os.POSIX_SPAWN_DUP2, writer, number))  # type: ignore[arg-type]
-            with self._kill_first:
-                job.pid = os.posix_spawn(
-                    executable, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=SIGNALS
-                )
+                start.job.captures.append(Capture(reader, start.job.limits.capture))
+            if start.warm and self._forks.ask(start, writers):
+                return
+            start.job.pid = self._nursery.spawn(start.executable, start.argv, start.env, (None, *writers))
         except OSError:
-            for capture in job.captures:
-                os.close(capture.fd)
+            start.job.close_captures()
             raise
         finally:
             for writer in writers:
                 os.close(writer)
+        self._begin(start.job)
+
+    def _let_go(self, fd: int) -> None:
+        """A job was forked, and waits for us to know of it; or the interpreter is gone, and its jobs start without."""
+        if found := self._forks.forked(fd):
+            start, writer = found
+            self._begin(start.job)
+            try:
+                os.write(writer, b"g")
+            except OSError:  # it has died
+                pass
+            os.close(writer)
+        for start in self._forks.lost():
+            start.job.close_captures()
+            try:
+                os.chdir(start.job.name)
+                self._start(start._replace(warm=b""))
+                os.fchdir(self._root_fd)
+            except OSError as error:
+                self._not_started(start.job, error)
+
+    def _begin(self, job: Job) -> None:
+        """It runs: watch it."""
         job.started = time.monotonic()
         if job.limits.wall:
             job.term_at = job.started + job.limits.wall
@@ -199,6 +231,7 @@ class Supervisor:
             if job is None:
                 owner = self._jobs.get(group_of(pid))
                 usage = os.wait4(pid, 0)[2]
+                self._forks.reaped(pid)
                 if owner is not None:
                     owner.add_usage(usage)
                     self._settle(owner)
@@ -242,6 +275,7 @@ class Supervisor:
         due = [job for job in self._jobs.values() if now >= job.look_at]
         for job, held in look_at(due, now) if due else ():
             self._outbox.tell([b"grown", job.name, b"%d" % held])
+        self._forks.on_time(now)
         if os.getppid() != self._parent:
             self._closing = True
         soonest = now + WATCH_INTERVAL
@@ -283,7 +317,7 @@ class Supervisor:
         name: of the job whose strays are meant, told by their TMPDIR; None: everybody's.
         """
         found = children()
-        if len(found) <= len(self._jobs):
+        if name is not None and len(found) <= len(self._jobs) + len(self._forks):
             return
         for pid in found:
             group = group_of(pid)

@@ -23,8 +23,7 @@ def main(base: str, root: str, lock: str) -> None:
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.umask(0o077)
-    become_subreaper()
-    supervisor = Supervisor(sock, os.fsencode(root))
+    supervisor = Supervisor(sock, os.fsencode(root), adopts=become_subreaper())
     try:
         sweep(os.fsencode(base))
         supervisor.serve()

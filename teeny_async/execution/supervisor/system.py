@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from typing import Any
 
 
 def open_output(folder: bytes, name: bytes, limit: int) -> tuple[int, int]:
@@ -157,10 +158,10 @@ def limit_cpu(pid: int, seconds: float) -> None:
             pass
 
 
-class KillFirst:
-    """While one is entered, a process is born so that the kernel kills it before the session's when memory runs
-    out (Linux). The score is inherited: ours is that of a child for a moment, which is cheaper than to look up the
-    child's."""
+class Nursery:
+    """Where processes are born: each in a session of its own, and so that the kernel kills it before the session's
+    when memory runs out (Linux). That score is inherited: ours is that of a child for a moment, which is cheaper than
+    to look up the child's."""
 
     def __init__(self) -> None:
         self._fd = -1
@@ -172,11 +173,21 @@ class KillFirst:
         except (OSError, ValueError):
             self._fd = -1
 
-    def __enter__(self) -> None:
+    def spawn(
+        self, executable: bytes, argv: list[bytes], env: dict[bytes, bytes], stdio: tuple[int | None, ...]
+    ) -> int:
+        """The pid of a new process. stdio: what its descriptors 0, 1 and 2 are; None is /dev/null. Raises OSError."""
+        actions: list[tuple[Any, ...]] = [
+            (os.POSIX_SPAWN_OPEN, at, "/dev/null", os.O_RDWR, 0) if fd is None else (os.POSIX_SPAWN_DUP2, fd, at)
+            for at, fd in enumerate(stdio)
+        ]
         self._set(b"%d" % KILL_FIRST)
-
-    def __exit__(self, *_: object) -> None:
-        self._set(self._own)
+        try:
+            return os.posix_spawn(
+                executable, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=SIGNALS
+            )
+        finally:
+            self._set(self._own)
 
     def _set(self, score: bytes) -> None:
         if self._fd >= 0:
@@ -195,14 +206,15 @@ def reset_peak_memory() -> None:
         pass
 
 
-def become_subreaper() -> None:
-    """Adopt orphaned descendants (Linux's PR_SET_CHILD_SUBREAPER)."""
-    if sys.platform == "linux":
-        try:
-            import ctypes
-        except ImportError:
-            return
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+def become_subreaper() -> bool:
+    """Adopt orphaned descendants (Linux's PR_SET_CHILD_SUBREAPER); False where that cannot be."""
+    if sys.platform != "linux":
+        return False
+    try:
+        import ctypes
+    except ImportError:
+        return False
+    return int(ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)) == 0
 
 
 def close_inherited(keep: set[int]) -> None:

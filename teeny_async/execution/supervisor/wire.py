@@ -85,6 +85,7 @@ class Request(NamedTuple):
     mirror: bytes
     outputs: bytes
     limits: bytes
+    warm: bytes
 
 
 class Limits(NamedTuple):
