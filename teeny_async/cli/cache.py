@@ -92,9 +92,14 @@ def verify(cache_dir: Path | None, quick: bool, as_json: bool) -> int:
 @cache.command()
 @_CACHE_DIR
 @click.option("--max-size", metavar="SIZE", help="Until no more than this is left, as in 2GiB.")
+@click.option(
+    "--max-count", type=click.IntRange(min=0), metavar="N", help="Until no more entries and notes than this are left."
+)
 @click.option("--older-than", metavar="AGE", help="What was not used for so long, as in 12h or 30d.")
 @_JSON
-def prune(cache_dir: Path | None, max_size: str | None, older_than: str | None, as_json: bool) -> int:
+def prune(
+    cache_dir: Path | None, max_size: str | None, max_count: int | None, older_than: str | None, as_json: bool
+) -> int:
     """Remove entries, those first that were not used for the longest time.
 
     A use is noted once in some hours, so --older-than is no more exact than that.
@@ -103,11 +108,11 @@ def prune(cache_dir: Path | None, max_size: str | None, older_than: str | None, 
     from teeny_async.cli.values import parse_age, parse_size
     from teeny_async.report.text import size_text
 
-    if max_size is None and older_than is None:
-        raise click.UsageError("say what to remove: --max-size or --older-than.")
+    if max_size is None and max_count is None and older_than is None:
+        raise click.UsageError("say what to remove: --max-size, --max-count or --older-than.")
     limit = None if max_size is None else parse_size(max_size)
     age = None if older_than is None else parse_age(older_than)
-    report = prune_cache(cache_folder(cache_dir), max_bytes=limit, older_than=age)
+    report = prune_cache(cache_folder(cache_dir), max_bytes=limit, max_count=max_count, older_than=age)
     if as_json:
         return _print_json(report)
     click.echo(f"removed {report['removed']:,} entries and notes, {size_text(report['bytes'])}")

@@ -15,6 +15,7 @@ _LEFT_OUT: dict[str, Any] = {
     "quiet": False,
     "jobs": None,
     "memory": None,
+    "wait_for_others": None,
     "timeout": None,
     "cpu_timeout": None,
     "retries": None,

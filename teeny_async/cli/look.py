@@ -74,11 +74,13 @@ def verify_cache(folder: Path, *, deep: bool) -> dict[str, Any]:
     return _with_existing(folder, verify)
 
 
-def prune_cache(folder: Path, *, max_bytes: int | None, older_than: float | None) -> dict[str, Any]:
+def prune_cache(
+    folder: Path, *, max_bytes: int | None, max_count: int | None, older_than: float | None
+) -> dict[str, Any]:
     """A `PruneReport` as plain data. Raises CacheError."""
 
     async def prune(store: DiskStore) -> dict[str, Any]:
-        return asdict(await store.prune(max_bytes=max_bytes, older_than=older_than))
+        return asdict(await store.prune(max_bytes=max_bytes, max_count=max_count, older_than=older_than))
 
     return _with_existing(folder, prune)
 

@@ -41,6 +41,7 @@ class Options:
     quiet: bool
     jobs: int | None
     memory: str | None
+    wait_for_others: float | None
     timeout: float | None
     cpu_timeout: float | None
     retries: int | None
@@ -260,6 +261,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="URL",
         help="A cache that machines share, asked after the folder: s3://, gs://, az://, https:// (WebDAV), file://. "
         "Default: TEENY_ASYNC_REMOTE.",
+    ),
+    _option(
+        *(_CACHE, "--wait-for-others"),
+        type=click.FloatRange(min=0),
+        metavar="SECONDS",
+        help="How long to wait for another process that compiles the same into the same folder, before it is compiled "
+        "here as well. Default: 60.",
     ),
     _option(_CACHE, "--remote-read-only", is_flag=True, help="Write nothing into the shared cache."),
     _option(_OUTPUT, "--out", "-o", type=_FILE, metavar="DIR", help="Folder to write the outputs into."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from teeny_async.api import DEFAULT_TIMEOUT
+from teeny_async.api import DEFAULT_TIMEOUT, WAIT_FOR_OTHERS
 from teeny_async.cli.options import Options
 from teeny_async.pipeline.retry import RetryPolicy
 
@@ -21,6 +21,7 @@ def session_options(options: Options) -> dict[str, Any]:
         "memory_limit": options.memory,
         "timeout": options.timeout or DEFAULT_TIMEOUT,
         "cpu_timeout": options.cpu_timeout,
+        "wait_for_others": WAIT_FOR_OTHERS if options.wait_for_others is None else options.wait_for_others,
         "retry_failed": options.retry_failed,
         "unkeyable": options.unkeyable,
     }

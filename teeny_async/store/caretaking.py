@@ -146,9 +146,12 @@ class Verification:
 class Pruning:
     """`DiskStore.prune`: step until it says False; then see `report`."""
 
-    def __init__(self, worker: DiskWorker, *, max_bytes: int | None, older_than: float | None) -> None:
+    def __init__(
+        self, worker: DiskWorker, *, max_bytes: int | None, max_count: int | None, older_than: float | None
+    ) -> None:
         self._worker = worker
         self._max_bytes = max_bytes
+        self._max_count = max_count
         self._before = None if older_than is None else time.time() - older_than
         self._begun = False
         self.report = PruneReport()
@@ -160,7 +163,7 @@ class Pruning:
             self._worker.flush()  # what this process has used a moment ago is not old
             folders.remove_damaged(self._worker.door.folder)
         rows, size = self._worker.door.insist(
-            "prune", "writing", lambda cache: cache.prune(self._max_bytes, self._before)
+            "prune", "writing", lambda cache: cache.prune(self._max_bytes, self._max_count, self._before)
         )
         self.report = PruneReport(removed=self.report.removed + rows, bytes=self.report.bytes + size)
         return rows > 0

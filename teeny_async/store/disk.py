@@ -212,16 +212,18 @@ class DiskStore:
             pass
         return await self._call(check.end)
 
-    async def prune(self, *, max_bytes: int | None = None, older_than: float | None = None) -> PruneReport:
+    async def prune(
+        self, *, max_bytes: int | None = None, max_count: int | None = None, older_than: float | None = None
+    ) -> PruneReport:
         """Remove entries and notes, those first that were not used for the longest time; and databases that
         were set aside as damaged.
 
-        max_bytes: until no more than this is left. older_than: seconds; whatever was not used for so long.
-        A use is noted once in some hours, so `older_than` is no more exact than that.
+        max_bytes, max_count: until no more bytes, and no more entries and notes, than this are left. older_than:
+            seconds; whatever was not used for so long. A use is noted once in some hours, so this is no more exact.
 
         Raises CacheError.
         """
-        pruning = caretaking.Pruning(self._caretaken(), max_bytes=max_bytes, older_than=older_than)
+        pruning = caretaking.Pruning(self._caretaken(), max_bytes=max_bytes, max_count=max_count, older_than=older_than)
         while await self._call(pruning.step):
             pass
         return pruning.report

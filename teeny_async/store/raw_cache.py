@@ -250,19 +250,23 @@ class RawCache(diskcache.Cache):  # type: ignore[misc]  # the base class is unty
         self._sql_retry("DELETE FROM Savings")
         return removed
 
-    def prune(self, max_bytes: int | None, before: float | None) -> tuple[int, int]:
+    def prune(self, max_bytes: int | None, max_count: int | None, before: float | None) -> tuple[int, int]:
         """Remove some of the least recently used rows; (rows, bytes) removed, (0, 0) when there is no more to do.
 
-        max_bytes: until no more than this is in use. before: all that was not used since this `time.time()`.
+        max_bytes, max_count: until no more bytes, and rows, than this are in use. before: all that was not used
+        since this `time.time()`.
         """
         self._announce()
         with self._transact() as (sql, cleanup):
-            excess = 0 if max_bytes is None else self.volume() - max_bytes
+            self._count_once(sql)
+            excess_bytes = 0 if max_bytes is None else self.volume() - max_bytes
+            excess_rows = 0 if max_count is None else shelf.totals(sql)[0] - max_count
             chosen = []
             for row in shelf.oldest(sql, _CULLED_AT_ONCE):
-                if excess <= 0 and (before is None or row.used >= before):
+                if excess_bytes <= 0 and excess_rows <= 0 and (before is None or row.used >= before):
                     break
-                excess -= row.bytes
+                excess_bytes -= row.bytes
+                excess_rows -= 1
                 chosen.append(row)
             self._forget(chosen, sql, cleanup)
         return len(chosen), sum(row.bytes for row in chosen)
@@ -300,12 +304,8 @@ class RawCache(diskcache.Cache):  # type: ignore[misc]  # the base class is unty
         """As in the base class, by size and count: what was used least recently goes, but not what was just stored."""
         if not self._is_over(sql):
             return
-        if not self._counted:
-            # The counts decide about removal, and one flipped bit in them would empty the folder.
-            self._counted = True
-            shelf.repair_totals(sql)
-            if not self._is_over(sql):
-                return
+        if self._count_once(sql) and not self._is_over(sql):
+            return
         rows, _ = shelf.totals(sql)
         excess_rows, excess_bytes = rows - self._limits.count, self.volume() - self._limits.size
         chosen = []
@@ -317,6 +317,14 @@ class RawCache(diskcache.Cache):  # type: ignore[misc]  # the base class is unty
                 excess_rows -= 1
                 excess_bytes -= row.bytes
         self._forget(chosen, sql, cleanup)
+
+    def _count_once(self, sql: shelf.Execute) -> bool:
+        """Count anew before the first removal, which the counts decide about: one flipped bit would empty the folder."""
+        if self._counted:
+            return False
+        self._counted = True
+        shelf.repair_totals(sql)
+        return True
 
     def _is_over(self, sql: shelf.Execute) -> bool:
         return shelf.totals(sql)[0] > self._limits.count or self.volume() > self._limits.size

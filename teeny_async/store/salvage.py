@@ -2,7 +2,8 @@
 
 A few flipped bytes make a database unfit to be written to, and leave nearly every entry in it whole; each
 entry proves itself. The ones that were stored last come first: they are what this session has just made,
-and would otherwise make twice.
+and would otherwise make twice. Then come those that only the index leads to, in the order of their keys: a row between two
+bad pages that the first walk stepped over, and one whose own copy of its key is damaged.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
 from teeny_async.store.framing import CorruptEntry, label, unpack_note, unpack_under
@@ -47,8 +48,9 @@ def _items(damaged: Path, goes_on: Callable[[], bool]) -> Iterator[Item]:
         connection = connect(damaged)
     except sqlite3.Error:
         return
+    good: set[object] = set()
     try:
-        for key, mode, filename, value in _rows(connection):
+        for key, mode, filename, value in itertools.chain(_rows(connection), _rows_of_index(connection, good)):
             if not goes_on():
                 return
             try:
@@ -56,6 +58,7 @@ def _items(damaged: Path, goes_on: Callable[[], bool]) -> Iterator[Item]:
             except (CorruptEntry, OSError):
                 continue
             if item is not None:
+                good.add(key)
                 yield item
     finally:
         connection.close()
@@ -81,6 +84,29 @@ def _rows(connection: sqlite3.Connection) -> Iterator[tuple[object, object, obje
             step *= 2
         else:
             return
+
+
+def _rows_of_index(
+    connection: sqlite3.Connection, known: Container[object]
+) -> Iterator[tuple[object, object, object, object]]:
+    """As `_rows`, for the keys that are not known yet: each row by itself, as far as the index goes from either end."""
+    for order in ("ASC", "DESC"):
+        query = f"SELECT key, rowid FROM Cache INDEXED BY Cache_key_raw WHERE raw = 1 ORDER BY key {order}"  # noqa: S608
+        try:
+            for key, row in connection.execute(query):
+                if key not in known:
+                    yield from ((key, *columns) for columns in _row(connection, row))
+        except (sqlite3.Error, UnicodeDecodeError):
+            continue
+        return
+
+
+def _row(connection: sqlite3.Connection, row: object) -> list[tuple[object, object, object]]:
+    """(mode, file name, value) of a row; none when it cannot be read."""
+    try:
+        return connection.execute("SELECT mode, filename, value FROM Cache WHERE rowid = ?", (row,)).fetchall()
+    except (sqlite3.Error, UnicodeDecodeError):
+        return []
 
 
 def _verified(key: object, value: object) -> Item | None:

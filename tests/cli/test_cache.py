@@ -72,18 +72,23 @@ def test_prune_removes_what_it_is_told_to(place: Place) -> None:
     compiled(place)
     assert place.json("cache", "prune", "--older-than", "1h")["removed"] == 0
     assert place.json("cache", "prune", "--max-size", "1GiB")["removed"] == 0
+    assert place.json("cache", "prune", "--max-count", "1000")["removed"] == 0
     assert "removed " in place.run("cache", "prune", "--older-than", "0s").stdout
     assert place.json("cache", "stats")["entries"] == 0
     compiled(place)
-    assert place.json("cache", "prune", "--max-size", "0")["removed"] >= 2
+    assert place.json("cache", "prune", "--max-count", "1", "--max-size", "1GiB")["removed"] >= 1
+    assert place.json("cache", "stats")["entries"] <= 1
+    assert place.json("cache", "prune", "--max-size", "0")["removed"] == 1
     assert place.json("cache", "stats")["entries"] == 0
 
 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("prune",), "--max-size or --older-than"),
+        (("prune",), "--max-size, --max-count or --older-than"),
         (("prune", "--max-size", "lots"), "'lots': write a size"),
+        (("prune", "--max-count", "-1"), "-1 is not in the range"),
+        (("prune", "--max-count", "1"), "there is no cache in"),
         (("prune", "--older-than", "1y"), "'1y': write an age"),
         (("prune", "--max-size", "1GiB"), "there is no cache in"),
         (("verify",), "there is no cache in"),

@@ -122,6 +122,20 @@ async def test_prune_stops_at_the_size_asked_for(folder: Path, faults: Faults) -
         assert (await store.prune()).removed == 0
 
 
+async def test_prune_stops_at_the_count_asked_for(folder: Path, faults: Faults) -> None:
+    async with opened(folder, faults) as store:
+        await fill(store)
+        with database(folder) as connection:
+            connection.execute("UPDATE Shelf SET used = used - 1000 + id")
+            # The counts are made anew before they decide what goes.
+            connection.execute("UPDATE Settings SET value = value + 64 WHERE key = 'count'")
+        assert (await store.prune(max_count=102)).removed == 0
+        assert (await store.prune(max_count=10)).removed == 92
+        assert (await store.stats()).entries == 9  # and the note
+        assert None not in await store.get_many([digest(number) for number in (92, 99, 200)])
+        assert (await store.prune(max_count=0)).removed == 10
+
+
 async def test_a_read_only_folder_is_not_cared_for(folder: Path, faults: Faults, tmp_path: Path) -> None:
     async with opened(folder, faults) as store:
         await fill(store)
