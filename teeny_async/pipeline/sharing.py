@@ -68,7 +68,8 @@ class Sharing:
         )
 
     async def aclose(self) -> None:
-        """Remove what processes that were killed have left in the folder."""
+        """Remove what was ours in the folder, and what processes that were killed have left there."""
         if self._claims is not None and self._used:
+            self._claims.close()
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._claims.sweep)

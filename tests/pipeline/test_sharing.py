@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -30,6 +31,7 @@ SESSION = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import os, anyio
+from dataclasses import dataclass
 from pathlib import Path
 from teeny_async import Compiler, CompileRequest, Kernel
 from teeny_async.settings import Settings
@@ -62,13 +64,29 @@ def request(number: int = 0) -> CompileRequest:
     return CompileRequest(Kernel(name=f"k{number}", source=f"int k{number};", language="c"), toolchain=FakeToolchain())
 
 
-async def held(compiler: Compiler, settings: Settings, number: int = 0) -> ClaimedKey:
+@dataclass
+class Held:
+    """A claim, and the session that it belongs to."""
+
+    claims: Claims
+    key: ClaimedKey
+
+    def release(self) -> None:
+        self.key.release()
+        self.claims.close()
+
+
+async def held(compiler: Compiler, settings: Settings, number: int = 0) -> Held:
     """The claim of a request, as another session with the same store has it."""
     key = (await compiler.plan(request(number))).booking.key
     claims = Claims(meeting_place(settings), scope=DiskStore(settings.cache_dir).folder_identity or "")
     taken = claims.try_claim(key.digest)
     assert isinstance(taken, ClaimedKey)
-    return taken
+    return Held(claims, taken)
+
+
+def claimed(settings: Settings) -> list[Path]:
+    return [path for path in left(settings) if path.suffix == ".claim"]
 
 
 def left(settings: Settings) -> list[Path]:
@@ -205,11 +223,11 @@ async def test_a_claim_ends_with_a_failure_and_with_a_cancellation(settings: Set
         result = await compiler.compile_result(request())
         assert result.failure is not None
         assert result.failure.kind is FailureKind.DIAGNOSTIC
-        assert left(settings) == []
+        assert claimed(settings) == []
     async with Compiler(runner=FakeRunner(hang), settings=settings) as compiler, anyio.create_task_group() as group:
         group.start_soon(compiler.compile_result, request(1))
         await runs.wait()
-        assert len(left(settings)) == 1
+        assert len(claimed(settings)) == 1
         group.cancel_scope.cancel()
     assert left(settings) == []
 

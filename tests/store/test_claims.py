@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -47,9 +48,22 @@ def holder(meeting: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def files(meeting: Path) -> list[str]:
-    return sorted(os.listdir(meeting))
+    """The keys that are held, as others see them."""
+    return sorted(path.name for path in meeting.glob("*.claim"))
 
 
+@pytest.fixture(params=["names", "no names"])
+def names(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With second names for a file, and on a file system that has none."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "no links here")
+
+    if request.param == "no names":
+        monkeypatch.setattr(os, "link", refuse)
+
+
+@pytest.mark.usefixtures("names")
 async def test_a_free_key_is_had_at_once_and_leaves_nothing(meeting: Path) -> None:
     claims = Claims(meeting)
     async with claims.claim(digest(1)) as claim:
@@ -57,9 +71,41 @@ async def test_a_free_key_is_had_at_once_and_leaves_nothing(meeting: Path) -> No
         assert not claim.look_again
         assert len(files(meeting)) == 1
     assert files(meeting) == []
+    claims.close()
+    assert os.listdir(meeting) == []
     assert meeting.stat().st_mode & 0o777 == 0o700
 
 
+async def test_claims_one_after_another_make_one_file(meeting: Path) -> None:
+    claims = Claims(meeting)
+    made = set()
+    for number in range(5):
+        async with claims.claim(digest(number)) as claim:
+            assert claim.how == "free"
+            [path] = meeting.glob("*.claim")
+            made.add(path.stat().st_ino)
+            assert isinstance(Claims(meeting).try_claim(digest(number)), Holder)
+        async with Claims(meeting).claim(digest(number)) as claim:
+            assert claim.how == "free"
+    assert len(made) == 1
+
+
+async def test_a_name_that_cannot_be_removed_does_not_stay_locked(
+    meeting: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = Claims(meeting).try_claim(digest(1))
+    assert isinstance(taken, ClaimedKey)
+
+    def refuse(path: object) -> None:
+        raise OSError(errno.EIO, "no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", refuse)
+        taken.release()
+    assert isinstance(Claims(meeting).try_claim(digest(1)), ClaimedKey)
+
+
+@pytest.mark.usefixtures("names")
 async def test_who_waits_is_told_who_has_it_and_gets_it_next(meeting: Path) -> None:
     claims, seen = Claims(meeting), list[Holder]()
     taken = Claims(meeting).try_claim(digest(1))
@@ -107,15 +153,17 @@ async def test_a_killed_holders_file_is_swept_when_it_is_old(meeting: Path, hold
     holder.wait()
     claims = Claims(meeting)
     assert claims.sweep() == 0
-    [left] = meeting.iterdir()
-    os.utime(left, (0, 0))
+    for left in meeting.iterdir():
+        os.utime(left, (0, 0))
     taken = claims.try_claim(digest(2))
     assert isinstance(taken, ClaimedKey)
     for held in meeting.iterdir():
         os.utime(held, (0, 0))
-    assert claims.sweep() == 1
+    assert claims.sweep() == 2  # the file has two names
     assert len(files(meeting)) == 1
     taken.release()
+    claims.close()
+    assert os.listdir(meeting) == []
 
 
 async def test_other_keys_and_other_scopes_do_not_meet(meeting: Path, holder: subprocess.Popen[str]) -> None:
@@ -180,7 +228,7 @@ async def test_who_holds_a_file_that_was_removed_holds_nothing_that_others_see(m
     claims = Claims(meeting)
     first = claims.try_claim(digest(1))
     assert isinstance(first, ClaimedKey)
-    [path] = meeting.iterdir()
+    [path] = meeting.glob("*.claim")
     path.unlink()
     second = claims.try_claim(digest(1))
     assert isinstance(second, ClaimedKey)
