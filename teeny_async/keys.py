@@ -79,6 +79,7 @@ class PartDigests:
     def __init__(self) -> None:
         self._known: dict[str, bytes] = {}
         self._begun: dict[tuple[object, ...], HASH] = {}
+        self._explained: dict[tuple[object, ...], dict[str, str]] = {}
 
     def of(self, part: str) -> bytes:
         """32 bytes. A repeated part is best passed as the same object: it is then not even compared."""
@@ -94,7 +95,7 @@ class PartDigests:
 
     def begun(self, stages: Sequence[Run]) -> HASH:
         """The state of a key's hash after its fixed components; the caller's own copy."""
-        name = tuple([_identity(action, toolchain) for action, toolchain in stages])
+        name = _identities(stages)
         state = self._begun.get(name)
         if state is None:
             state = hashlib.sha256(_head() + _framed(_fixed(stages)))
@@ -102,6 +103,20 @@ class PartDigests:
                 self._begun.clear()
             self._begun[name] = state
         return state.copy()
+
+    def explained(self, stages: Sequence[Run]) -> dict[str, str]:
+        """All components as a person reads them; see the function of this name."""
+        name = _identities(stages)
+        fixed = self._explained.get(name)
+        if fixed is None:
+            if len(self._explained) >= _REMEMBER:
+                self._explained.clear()
+            fixed = self._explained[name] = explained(_fixed(stages))
+        return {**fixed, **explained(_inputs(stages, self))}
+
+
+def _identities(stages: Sequence[Run]) -> tuple[object, ...]:
+    return tuple([_identity(action, toolchain) for action, toolchain in stages])
 
 
 def _identity(action: Action, toolchain: Toolchain) -> tuple[object, ...]:

@@ -17,7 +17,7 @@ import anyio
 from teeny_async.action import Action, Input
 from teeny_async.errors import RequestError
 from teeny_async.execution.probe import file_identity
-from teeny_async.keys import CacheKey, Component, Explain, KeyStart, PartDigests, components, explained
+from teeny_async.keys import CacheKey, Component, Explain, KeyStart, PartDigests, components
 from teeny_async.model import CompileRequest
 from teeny_async.target import Target, unknown_cpu
 from teeny_async.toolchains import elsewhere
@@ -25,8 +25,9 @@ from teeny_async.toolchains.base import Driver, Host, Toolchain, ToolNotFound
 from teeny_async.toolchains.elsewhere import Elsewhere
 from teeny_async.toolchains.registry import candidates, driver_named, finisher_named
 
-_KEPT_PLANS = 256
-"""Plans of the requests booked last that are kept until they are flown: a stream's, or a batch's of that size."""
+_KEPT_PLANS = 1024
+"""Plans of the requests booked last that are kept until they are flown: a stream's, or a batch's of that size. Some
+have 2 KB, beside the texts of their inputs."""
 
 _KEPT_PATTERNS = 256
 
@@ -93,7 +94,7 @@ class Plan:
 
     def explain(self) -> dict[str, str]:
         """As the key's `explain`, which has to plan again."""
-        return explained(components(_runs(self.stages), self.digests))
+        return self.digests.explained(_runs(self.stages))
 
 
 class Unlearned(Exception):

@@ -29,7 +29,9 @@ from teeny_async.store.usage import Usage
 from teeny_async.store.writers import Writer, sweep, sweep_after_deaths
 
 _CULLED_AT_ONCE = 64
-"""Rows: what one put removes at most. A row takes some 20 us."""
+"""Rows that one step of `prune` removes at most. A row takes some 20 us."""
+_CULLED_FOR_EACH = 64
+"""Rows that make room for one new row, at most."""
 _ADVISORY_PATIENCE = 0.1
 """Seconds to wait for a lock with what may as well be lost."""
 
@@ -67,6 +69,7 @@ class RawCache(diskcache.Cache):  # type: ignore[misc]  # the base class is unty
         self._patience = patience
         self._limits = limits
         self._counted = False
+        self._stored_at = 0.0
         self._let_go: list[object] | None = None
         """The files to remove when the transaction that is open is committed."""
         self._writer = Writer(directory)
@@ -219,9 +222,10 @@ class RawCache(diskcache.Cache):  # type: ignore[misc]  # the base class is unty
         self._announce()
         unpublished = self._disk.unpublished
         try:
-            with self.transact() if len(items) > 1 else contextlib.nullcontext():
+            with self._transact() as (sql, cleanup):
                 for key, value, label in items:
                     self.set(key, value, tag=label)
+                self._make_room(len(items), sql, cleanup)
         except BaseException:
             for name in unpublished:
                 self._disk.remove(name)
@@ -301,7 +305,11 @@ class RawCache(diskcache.Cache):  # type: ignore[misc]  # the base class is unty
     def _cull(
         self, now: float, sql: shelf.Execute, cleanup: Callable[[object], None], limit: int | None = None
     ) -> None:
-        """As in the base class, by size and count: what was used least recently goes, but not what was just stored."""
+        """Nothing, where the base class makes room after each row: `publish` does it once for all of its own."""
+        self._stored_at = now
+
+    def _make_room(self, stored: int, sql: shelf.Execute, cleanup: Callable[[object], None]) -> None:
+        """Keep to the limits: what was used least recently goes, but not what was stored last. stored: rows."""
         if not self._is_over(sql):
             return
         if self._count_once(sql) and not self._is_over(sql):
@@ -309,10 +317,10 @@ class RawCache(diskcache.Cache):  # type: ignore[misc]  # the base class is unty
         rows, _ = shelf.totals(sql)
         excess_rows, excess_bytes = rows - self._limits.count, self.volume() - self._limits.size
         chosen = []
-        for row in shelf.oldest(sql, _CULLED_AT_ONCE):
+        for row in shelf.oldest(sql, stored * _CULLED_FOR_EACH):
             if excess_rows <= 0 and excess_bytes <= 0:
                 break
-            if row.used != now:
+            if row.used != self._stored_at:
                 chosen.append(row)
                 excess_rows -= 1
                 excess_bytes -= row.bytes

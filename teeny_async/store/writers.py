@@ -33,6 +33,8 @@ FILE_NAME = re.compile(r"[0-9a-f]{32}\.val")
 _OLD = 3600.0
 """Seconds."""
 _TRIES = 5
+_STEP = 3_000_000_000
+"""Nanoseconds, longer than the steps of any file system's clock."""
 
 
 class Writer:
@@ -69,31 +71,36 @@ class Writer:
 
 
 class Company:
-    """Whether others write into a layout folder too, as seen from outside, for two system calls.
+    """Whether others write into a layout folder too, as seen from outside, for a system call or two.
 
     A writer that came and went between two looks has changed the time of the folder that it announced itself in;
-    and so has our own coming, which hides the like of it once.
+    and so has our own coming, which hides the like of it once. While the folder has the time that it had long
+    before it was listed, the list holds: a file system's clock goes in steps, of seconds at most.
     """
 
     def __init__(self, directory: Path) -> None:
-        self._folder = directory / FOLDER
+        self._folder = os.fspath(directory / FOLDER)
         self._changed: int | None = None
         self._mine = NAMELESS
+        self._names: set[str] = set()
+        self._listed_at = 0
 
     def look(self, mine: str) -> bool:
         """Whether there is anybody but `mine` (a writer's name), or anybody has come or gone since the last look."""
+        own = f"{mine}.lock"
         try:
-            names = set(os.listdir(self._folder))
             changed = os.stat(self._folder).st_mtime_ns
+            expected = self._changed is None or changed == self._changed or mine != self._mine
+            if changed != self._changed or self._listed_at - changed < _STEP:
+                self._listed_at = time.time_ns()
+                self._names = set(os.listdir(self._folder))
+                if own in self._names and mine != self._mine:  # we may have come since the time was taken
+                    changed, self._mine = os.stat(self._folder).st_mtime_ns, mine
         except OSError:
             self._changed = 0
             return False  # nobody has written yet
-        expected = self._changed is None or changed == self._changed or mine != self._mine
         self._changed = changed
-        own = f"{mine}.lock"
-        if own in names:  # or we are just about to announce ourselves, and that changes the time again
-            self._mine = mine
-        return bool(names - {own}) or not expected
+        return bool(self._names - {own}) or not expected
 
 
 @dataclass(slots=True)
