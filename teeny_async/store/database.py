@@ -51,10 +51,21 @@ def is_damage(error: BaseException) -> bool:
     if isinstance(error, sqlite3.IntegrityError):
         return True
     # sqlite3 raises the bare class for SQLITE_CORRUPT and SQLITE_NOTADB, subclasses for the rest.
-    # A table or column that is missing, or whose text is no text, is damage by another name.
-    return type(error) is sqlite3.DatabaseError or (
-        isinstance(error, sqlite3.OperationalError) and str(error).startswith(("no such", "Could not decode"))
-    )
+    if isinstance(error, sqlite3.OperationalError):
+        return _blames_schema(error)
+    return type(error) is sqlite3.DatabaseError
+
+
+def _blames_schema(error: sqlite3.OperationalError) -> bool:
+    """Whether a table or column is missing, has another name, or is there once more: our statements do not change.
+
+    SQLITE_ERROR is a statement that does not fit the schema, or a sum over numbers that cannot be right; but also one
+    about a transaction that sqlite has ended by itself.
+    """
+    text = str(error)
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+        return "transaction" not in text
+    return text.startswith(("no such", "Could not decode"))
 
 
 def blames_content(error: BaseException) -> bool:

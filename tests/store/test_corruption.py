@@ -100,6 +100,29 @@ def survive(pristine: Path, folder: Path, seed: int, changes: int) -> None:
         shutil.rmtree(folder)
 
 
+COLUMNS = [
+    *(" key BLOB,", " raw INTEGER,", " store_time REAL,", " access_count INTEGER ", " tag BLOB,", " size INTEGER "),
+    *(" filename TEXT,", " value BLOB)", "used REAL, ", "bytes INTEGER, ", "NEW.rowid,", "value + 1 "),
+]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_schema_that_is_sound_and_has_another_name_in_it_is_replaced(fast_folder: Path, column: str) -> None:
+    few, new = dict(list(ENTRIES.items())[1:4]), (digest(1000), entry())
+    faults = Faults()
+    with open_worker(fast_folder, faults) as store:
+        store.write(list(few.items()))
+    database = fast_folder / "v1" / "cache.db"
+    content, old = database.read_bytes(), column.encode()
+    assert old in content
+    database.write_bytes(content.replace(old, bytes([old[0], old[1] ^ 1]) + old[2:], 1))
+    with open_worker(fast_folder, faults) as store:
+        there = [key for key, found in zip(few, store.read(list(few)), strict=True) if found is not None]
+        store.write([new])
+    with open_worker(fast_folder, faults) as store:
+        assert None not in store.read([*there, new[0]])
+
+
 @pytest.mark.parametrize("part", range(5))
 def test_a_thousand_changes(pristine: Path, fast_folder: Path, part: int) -> None:
     for seed in range(part, ROUNDS, 5):
