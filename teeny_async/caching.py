@@ -13,6 +13,7 @@ from teeny_async.pipeline.rules import Mode
 from teeny_async.settings import RUNTIME, Settings
 from teeny_async.store.base import Store
 from teeny_async.store.disk import COUNT_LIMIT, SIZE_LIMIT, DiskStore
+from teeny_async.store.folder import LAYOUT
 from teeny_async.store.layered import Layer, LayeredStore
 from teeny_async.store.memory import MemoryStore
 
@@ -61,6 +62,17 @@ def _folders(folder: Folder | None, shared: Sequence[Folder] | None, mode: Mode,
         *(Layer("shared", other, notes="shared") for other in others),
         Layer("disk", own),
     ]
+
+
+def store_to_look_into(folder: Path, shared: Sequence[Folder] | None, settings: Settings) -> Store:
+    """A user's folder and those that are shared, as they are: nothing is noted in them, and none is made.
+
+    shared: None: those of the settings.
+    """
+    own = [Layer("disk", DiskStore(folder, read_only=True))] if os.path.isdir(folder / LAYOUT) else []
+    others = [DiskStore(other, read_only=True) for other in (settings.shared_caches if shared is None else shared)]
+    layers = [*(Layer("shared", other, notes="shared") for other in others), *own]
+    return LayeredStore(layers, shared_notes=(CLOSURE_NOTE,)) if layers else MemoryStore()
 
 
 def _remote(remote: Store | str, read_only: bool | None, mode: Mode, settings: Settings) -> Store:

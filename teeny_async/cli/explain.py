@@ -25,6 +25,8 @@ _LEFT_OUT: dict[str, Any] = {
     "no_cache": False,
     "mode": None,
     "unkeyable": "run",
+    "remote": None,
+    "remote_read_only": False,
 }
 """Options of a compile that mean nothing here, and what stands for them."""
 
@@ -40,7 +42,8 @@ def explain(**values: Any) -> int:
     """Print the key of every kernel for every target and combination of params, and what it is made of.
 
     For what is not in the cache it names the stored entry that is nearest, and the components in which the two
-    differ. Nothing is compiled, and nothing is written; compilers are asked for their versions.
+    differ. The cache folder and the shared ones are looked into (a remote is not asked). Nothing is compiled, and
+    nothing is written; compilers are asked for their versions.
     """
     options = Options.read({**values, **_LEFT_OUT})
     from teeny_async.cli.explaining import run

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
+import os
 from collections.abc import Iterable, Iterator
 
 import anyio
 import click
 
 from teeny_async.api import Compiler
+from teeny_async.caching import store_to_look_into
 from teeny_async.cli.cache import cache_folder
 from teeny_async.cli.notes import notes_from_logging
 from teeny_async.cli.options import Options
@@ -20,10 +21,7 @@ from teeny_async.failures import POLICIES, FailureKind
 from teeny_async.model import CompileRequest
 from teeny_async.plain import explanation_to_dict
 from teeny_async.report.explanations import explanation_lines
-from teeny_async.store.base import Store
-from teeny_async.store.disk import DiskStore
-from teeny_async.store.folder import LAYOUT
-from teeny_async.store.memory import MemoryStore
+from teeny_async.settings import Settings
 
 _AT_ONCE = 256
 """Requests for which the cache is gone through together."""
@@ -41,7 +39,9 @@ def run(options: Options) -> int:
 
 
 async def _explain(options: Options, work: Work) -> int:
-    compiler = Compiler(store=_store(options))
+    settings = Settings.from_environ(os.environ)
+    store = store_to_look_into(cache_folder(options.cache_dir), options.shared_cache or None, settings)
+    compiler = Compiler(store=store)
     async with compiler:
         checked = await check(compiler, work, skip_refused=options.skip_refused)
         for note in checked.notes:
@@ -60,15 +60,6 @@ async def _explain(options: Options, work: Work) -> int:
         if options.format == "json":
             click.echo("\n]}")
     return 0
-
-
-def _store(options: Options) -> Store:
-    """The cache as it is: nothing is noted in it, and where there is none none is made."""
-    folder = cache_folder(options.cache_dir)
-    with contextlib.suppress(OSError):
-        if (folder / LAYOUT).is_dir():
-            return DiskStore(folder, read_only=True)
-    return MemoryStore()
 
 
 def _batches(requests: Iterable[CompileRequest]) -> Iterator[list[CompileRequest]]:

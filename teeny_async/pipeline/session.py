@@ -203,7 +203,8 @@ class Session:
     async def explain(self, request: CompileRequest) -> Explanation:
         """Why a request is in the store, or is not: its key's components, and for a miss the nearest entry.
 
-        Nothing is compiled. Without regard to `mode` the store is looked into, and the look counts as a use.
+        Nothing is compiled. Without regard to `mode` the store is looked into, with the folders and the remote that
+        it has; the look counts as no use of the entry, and puts nothing from one of them into another.
         Raises RequestError, and ToolchainNotFoundError, without which there is no key.
         """
         [explanation] = await self.explain_many([request])

@@ -121,6 +121,16 @@ class LayeredStore:
         self._tally.hits += len(digests) - len(missing)
         return found
 
+    async def look_many(self, digests: Sequence[str]) -> list[Entry | None]:
+        """As `get_many`, without counting it as a use in the layers that keep count, and nothing is put anywhere."""
+        found: list[Entry | None] = [None] * len(digests)
+        for layer in self._layers:
+            missing = [index for index, entry in enumerate(found) if entry is None]
+            look = getattr(layer, "look_many", layer.get_many)
+            for index, entry in zip(missing, await look([digests[index] for index in missing]), strict=True):
+                found[index] = entry
+        return found
+
     async def put(self, digest: str, entry: Entry) -> None:
         await self.put_many([(digest, entry)])
 

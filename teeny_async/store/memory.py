@@ -64,6 +64,14 @@ class MemoryStore:
         self._openers.deliver()
         return found
 
+    async def look_many(self, digests: Sequence[str]) -> list[Entry | None]:
+        """As `get_many`, without counting it as a use."""
+        await self._ready()
+        with self._lock:
+            found = [self._get(digest, use=False) for digest in digests]
+        self._openers.deliver()
+        return found
+
     async def put(self, digest: str, entry: Entry) -> None:
         await self.put_many([(digest, entry)])
 
@@ -121,11 +129,11 @@ class MemoryStore:
             raise RuntimeError("the MemoryStore is not open")
         await checkpoint()
 
-    def _get(self, digest: str) -> Entry | None:
+    def _get(self, digest: str, *, use: bool = True) -> Entry | None:
         kept = self._entries.get(digest)
         if kept is None:
             key_bytes(digest)  # none that is malformed has ever been put
-            self._tally.misses += 1
+            self._tally.misses += use
             return None
         entry = kept.what
         if isinstance(entry, bytes):
@@ -134,11 +142,12 @@ class MemoryStore:
             except CorruptEntry as error:
                 self._remove(digest)
                 self._tally.quarantined += 1
-                self._tally.misses += 1
+                self._tally.misses += use
                 self._openers.tell("quarantine", f"1 damaged entry dropped from memory, {digest}: {error}")
                 return None
-        self._entries.move_to_end(digest)
-        self._tally.hits += 1
+        if use:
+            self._entries.move_to_end(digest)
+        self._tally.hits += use
         return entry
 
     def _put(self, digest: str, entry: Entry) -> None:

@@ -46,6 +46,22 @@ def test_it_reads_well(place: Place) -> None:
     assert any(line.startswith("fingerprint ") for line in lines)
 
 
+def test_shared_folders_are_looked_into_as_a_sweep_does(place: Place) -> None:
+    shared = str(place.folder / "shipped")
+    place.run("sweep", place.good, "-t", "sm_80", "-p", "SCALE=2", "--cache-dir", shared)
+    place.run("sweep", place.good, "-t", "sm_80", "-p", "SCALE=4")
+    wanted = (place.good, "-t", "sm_80", "-p", "SCALE=2,3,4")
+    before = state_of(place)
+    assert [one["state"] for one in explained(place, *wanted)] == ["miss", "miss", "hit"]
+    assert [one["state"] for one in explained(place, *wanted, "--shared-cache", shared)] == ["hit", "miss", "hit"]
+    nowhere = ("--cache-dir", str(place.folder / "nowhere"))
+    place.environ["TEENY_ASYNC_SHARED_CACHES"] = shared
+    hit, miss, _ = explained(place, *wanted, *nowhere)
+    assert (hit["state"], miss["state"], miss["nearest"]["params"]) == ("hit", "miss", {"SCALE": 2})
+    assert state_of(place) == before
+    assert not (place.folder / "nowhere").exists()
+
+
 def test_where_there_is_no_cache_none_is_made(place: Place) -> None:
     text = place.run("explain", place.good, "-t", "sm_80").stdout
     assert "good sm_80: miss" in text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -323,6 +325,29 @@ async def test_the_layers_of_a_store_are_gone_through(store: DiskStore) -> None:
         miss = await compiler.compile_result(request(0, opt_level=1))
     assert miss.failure is not None
     assert "the nearest entry is k0" in miss.failure.message
+
+
+@pytest.mark.anyio
+async def test_to_explain_a_hit_is_no_use_of_it_and_moves_nothing(store: DiskStore, tmp_path: Path) -> None:
+    """What was never asked for but here is the first to go when the cache is full."""
+    async with session(FakeRunner(), store=store) as compiler:
+        await compiler.compile_many([request(0), request(1)])
+    with contextlib.closing(sqlite3.connect(store.folder / "v1" / "cache.db")) as database, database:
+        database.execute("UPDATE Shelf SET used = 1")
+    own = DiskStore(tmp_path / "own")
+    layered = LayeredStore([Layer("memory", MemoryStore()), Layer("own", own), Layer("disk", DiskStore(store.folder))])
+    async with session(FakeRunner(), store=layered) as compiler:
+        one, two = await compiler.explain_many([request(0), request(1)])
+        assert (one.state, two.state) == ("hit", "hit")
+        state = await layered.stats()
+        assert [layer.entries for layer in state.layers] == [0, 0, 2]
+        assert [(layer.hits, layer.misses) for layer in state.layers] == [(0, 0)] * 3
+        await compiler.compile(request(1))
+    with contextlib.closing(sqlite3.connect(store.folder / "v1" / "cache.db")) as database:
+        used = "SELECT used > 1 FROM Shelf JOIN Cache ON Cache.rowid = Shelf.id WHERE key = ?"
+        for explanation, expected in ((one, 0), (two, 1)):
+            key = bytes.fromhex(explanation.result_key or "")
+            assert database.execute(used, (key,)).fetchall() == [(expected,)]
 
 
 @pytest.mark.anyio
