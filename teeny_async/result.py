@@ -51,6 +51,8 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Both, one after the other."""
+        if self is NO_USAGE:
+            return other
         return Usage(
             cpu_user=self.cpu_user + other.cpu_user,
             cpu_system=self.cpu_system + other.cpu_system,

@@ -50,7 +50,10 @@ SESSION_SELECTS = 12
 SPARE = 2
 """What two sessions of different length may differ by, whatever they do: notes are read beside the work."""
 LOOKUPS_PER_HOP = 256
-STATEMENTS_PER_PUT = 15
+STATEMENTS_PER_ROW = 8
+STATEMENTS_PER_TRANSACTION = 5
+"""Beginning, ending, and a look at the limits."""
+STATEMENTS_PER_PUT = STATEMENTS_PER_ROW + STATEMENTS_PER_TRANSACTION
 WRITES_PER_PUT = 7
 """The row, and what diskcache's triggers and the shelf's keep of it: sqlite tells of those too."""
 WRITES_PER_NOTE = 7
@@ -269,6 +272,20 @@ async def test_a_miss_is_one_run_one_look_up_and_one_put(cache_dir: Path, counts
     assert counts.hops <= 100 + SESSION_HOPS + math.ceil(100 / LOOKUPS_PER_HOP)
     assert 100 <= len(counts.writes) <= 100 * WRITES_PER_PUT + WRITES_PER_NOTE
     assert len(counts.statements) <= 100 * (1 + STATEMENTS_PER_PUT) + 4 * SESSION_SELECTS
+
+
+async def test_entries_that_are_kept_together_share_a_hop_a_transaction_and_a_look_at_the_limits(
+    tmp_path: Path, cache_dir: Path, counts: Counts
+) -> None:
+    requests = [kernel_request(number) for number in range(60)]
+    async with opened(tmp_path / "first", counts) as first:
+        await compile_all(first, requests)
+        entries = [item async for item in first.scan()]
+    async with opened(cache_dir, counts) as store:
+        await store.put_many(entries)
+        assert counts.hops == 1
+        assert len(counts.statements) <= 60 * STATEMENTS_PER_ROW + STATEMENTS_PER_TRANSACTION
+        assert counts.statements.count("COMMIT") == 1
 
 
 async def test_a_miss_hashes_its_source_a_few_times_and_a_prelude_never_again(cache_dir: Path, counts: Counts) -> None:

@@ -102,6 +102,7 @@ class Claims:
 
     def __init__(self, folder: str | os.PathLike[str], *, scope: str = "", on_fault: OnFault | None = None) -> None:
         self._folder = Path(os.path.abspath(folder))
+        self._prefix = os.path.join(self._folder, "")
         self._scope = scope.encode("utf-8", "surrogateescape") + b"\0"
         self._on_fault = on_fault
         self._ready = False
@@ -188,7 +189,7 @@ class Claims:
 
     def _path(self, digest: str) -> str:
         name = hashlib.sha256(self._scope + digest.encode()).hexdigest()[:40]
-        return os.path.join(self._folder, f"{name}.claim")
+        return f"{self._prefix}{name}.claim"
 
     def _try(self, path: str) -> ClaimedKey | Holder | None:
         if self.trouble is not None:

@@ -202,9 +202,12 @@ class RawCache(diskcache.Cache):  # type: ignore[misc]  # the base class is unty
 
     def volume(self) -> int:
         """Bytes in use: pages of the database that hold something, and value files."""
+        return self._in_pages() + shelf.totals(self._sql)[1]
+
+    def _in_pages(self) -> int:
         ((pages,),) = self._sql("PRAGMA page_count").fetchall()
         ((free,),) = self._sql("PRAGMA freelist_count").fetchall()
-        return int(self._page_size * (pages - free) + shelf.totals(self._sql)[1])
+        return int(self._page_size * (pages - free))
 
     def groups(self) -> dict[str, shelf.Group]:
         """What there is, and what was saved, by label."""
@@ -335,7 +338,8 @@ class RawCache(diskcache.Cache):  # type: ignore[misc]  # the base class is unty
         return True
 
     def _is_over(self, sql: shelf.Execute) -> bool:
-        return shelf.totals(sql)[0] > self._limits.count or self.volume() > self._limits.size
+        rows, in_files = shelf.totals(sql)
+        return rows > self._limits.count or self._in_pages() + in_files > self._limits.size
 
     def _forget(self, rows: Sequence[shelf.Shelved], sql: shelf.Execute, cleanup: Callable[[object], None]) -> None:
         if rows:

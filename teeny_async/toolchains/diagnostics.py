@@ -48,6 +48,10 @@ class Parsed:
         return tuple(each for each in self.diagnostics if each.severity != "warning")
 
 
+SILENCE = Parsed((), "")
+"""What is in no text at all."""
+
+
 def clang_text(text: str) -> Parsed:
     """Diagnostics of clang, gcc, zig and LLVM's tools: `file:line:column: severity: message`."""
     return _scan(text, (formats.GNU, formats.MLIR, formats.LLVM, formats.PLAIN))
@@ -141,6 +145,8 @@ class _Found:
 
 def _scan(text: str, patterns: Sequence[re.Pattern[str]]) -> Parsed:
     """Read line by line: a line in one of the formats, then the lines of its snippet."""
+    if not text:
+        return SILENCE  # as most compiles are
     found = _Found()
     lines = text.split("\n")
     owned = False

@@ -10,7 +10,16 @@ from hypothesis import given, settings, strategies as st
 
 from teeny_async.result import Diagnostic
 from teeny_async.toolchains import diagnostics
-from teeny_async.toolchains.diagnostics import LIMIT, Parsed, clang_text, nvcc_text, ptxas_text, rustc_json, rustc_text
+from teeny_async.toolchains.diagnostics import (
+    LIMIT,
+    SILENCE,
+    Parsed,
+    clang_text,
+    nvcc_text,
+    ptxas_text,
+    rustc_json,
+    rustc_text,
+)
 
 from .samples import Sample, samples
 
@@ -238,3 +247,8 @@ def test_recorded_errors_have_a_diagnostic(sample: Sample) -> None:
     parsed = sample.parse(sample.data.decode("utf-8", "replace"))
     assert parsed.errors
     assert parsed.errors[0].message
+
+
+@pytest.mark.parametrize("parse", PARSERS)
+def test_nothing_is_in_no_text(parse: Callable[[str], Parsed]) -> None:
+    assert parse("") == SILENCE
