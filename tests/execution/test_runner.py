@@ -278,20 +278,6 @@ async def test_the_next_start_sweeps_what_was_left_when_both_were_killed(tmp_pat
     assert processes_below(tmp_path) == []
 
 
-async def test_a_daemon_of_one_job_is_ended_beside_another_job(runner: LocalRunner, tmp_path: Path) -> None:
-    async with anyio.create_task_group() as group:
-        group.start_soon(runner.run, sh("sleep 30"), {}, LIMITS)
-        with anyio.fail_after(5):
-            while len(processes_below(tmp_path)) < 1:
-                await anyio.sleep(0.01)
-        before = len(processes_below(tmp_path))
-        await runner.run(sh("setsid sleep 60 & sleep 0.1; exit 0"), {}, LIMITS)
-        with anyio.fail_after(5):
-            while len(processes_below(tmp_path)) > before:
-                await anyio.sleep(0.01)
-        group.cancel_scope.cancel()
-
-
 async def test_a_scratch_folder_that_is_not_there_is_no_missing_tool() -> None:
     async with LocalRunner("/nonexistent") as runner:
         exit = await runner.run(sh("true"), {}, LIMITS)

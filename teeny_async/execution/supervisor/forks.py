@@ -106,8 +106,15 @@ class Forks:
         self._failures: dict[bytes, int] = {}
         self._lost: list[Start] = []
 
-    def __len__(self) -> int:
-        return len(self._by_fd)
+    @property
+    def pids(self) -> set[int]:
+        """The interpreters that live."""
+        return {forker.pid for forker in self._by_fd.values() if forker.pid}
+
+    @property
+    def forking(self) -> bool:
+        """Whether one may have forked a job of which we do not know yet."""
+        return any(forker.waiting for forker in self._by_fd.values())
 
     def __contains__(self, fd: int) -> bool:
         return fd in self._by_fd

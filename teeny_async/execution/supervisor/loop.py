@@ -16,12 +16,11 @@ from .folder import lay_out, remove
 from .forks import Forks, Start
 from .job import NEVER, READ_SIZE, Capture, Job
 from .outbox import Outbox
+from .strays import end_all_strays, end_strays
 from .system import (
     MAX_RSS_UNIT,
     Nursery,
-    children,
     group_of,
-    has_tmp_below,
     limit_cpu,
     remove_tree,
 )
@@ -69,6 +68,8 @@ class Supervisor:
         self._adopts = adopts
         self._closing = False
         self._next_pass = 0.0
+        self._strays_at = NEVER
+        self._stray_wait = POLL_DYING
 
     def _watch_children(self) -> int:
         reader, writer = os.pipe()
@@ -235,6 +236,8 @@ class Supervisor:
                 if owner is not None:
                     owner.add_usage(usage)
                     self._settle(owner)
+                else:  # a stray; its own children are ours now
+                    self._end_strays()
                 continue
             _, job.status, usage = os.wait4(pid, 0)
             job.ended = time.monotonic()
@@ -276,12 +279,17 @@ class Supervisor:
         for job, held in look_at(due, now) if due else ():
             self._outbox.tell([b"grown", job.name, b"%d" % held])
         self._forks.on_time(now)
+        if now >= self._strays_at:
+            self._end_strays(min(2 * self._stray_wait, WATCH_INTERVAL))
         if os.getppid() != self._parent:
             self._closing = True
-        soonest = now + WATCH_INTERVAL
+        self._next_pass = max(self._soonest(now), now + PASS_INTERVAL)
+
+    def _soonest(self, now: float) -> float:
+        soonest = min(now + WATCH_INTERVAL, self._strays_at)
         for job in self._jobs.values():
             soonest = min(soonest, job.next_time(), now + POLL_DYING if job.leader_gone else NEVER)
-        self._next_pass = max(soonest, now + PASS_INTERVAL)
+        return soonest
 
     # The end of a job
 
@@ -296,7 +304,7 @@ class Supervisor:
             kept.append(capture.close())
             dropped += capture.dropped
         job.note_cpu_limit()
-        self._end_strays(job.name)
+        self._end_strays()
         facts = Facts(
             status=job.status,
             stopped=job.stopped,
@@ -311,23 +319,12 @@ class Supervisor:
         )
         self._outbox.reply(job, facts, *kept)
 
-    def _end_strays(self, name: bytes | None = None) -> None:
-        """Kill what left its group (a daemon of a compiler): a child of ours in no job's group.
-
-        name: of the job whose strays are meant, told by their TMPDIR; None: everybody's.
-        """
-        found = children()
-        if name is not None and len(found) <= len(self._jobs) + len(self._forks):
-            return
-        for pid in found:
-            group = group_of(pid)
-            if pid in self._jobs or group in self._jobs or group == os.getpgrp():
-                continue
-            if name is None or has_tmp_below(pid, b"%s/%s" % (self._root, name)):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+    def _end_strays(self, wait: float = POLL_DYING) -> None:
+        """End what jobs left behind that have ended; if it cannot be told what is theirs, look again after a wait."""
+        self._stray_wait = wait
+        unknown = end_strays(self._jobs, self._forks, self._root)
+        self._strays_at = time.monotonic() + wait if unknown else NEVER
+        self._next_pass = min(self._next_pass, self._strays_at)
 
     def close(self) -> None:
         """Leave nothing: kill every group and stray, reap, remove the scratch folder."""
@@ -335,7 +332,7 @@ class Supervisor:
         while time.monotonic() < deadline:
             for job in self._jobs.values():
                 job.signal(signal.SIGKILL)
-            self._end_strays()
+            end_all_strays(self._jobs)
             try:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:

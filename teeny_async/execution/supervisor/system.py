@@ -107,17 +107,39 @@ def kill_below(root: bytes) -> None:
 
 def has_tmp_below(pid: int, folder: bytes) -> bool:
     """Whether a process was given a folder, or one below it, as TMPDIR; where that cannot be seen, it was not."""
+    return (tmpdir_of(pid) + b"/").startswith(folder + b"/")
+
+
+def tmpdir_of(pid: int) -> bytes:
+    """The TMPDIR that a process was started with; empty where it has none, or that cannot be seen: it is
+    another user's, or in the midst of exec, where it has no environment for a moment."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as environ:
-            variables = b"\0" + environ.read() + b"\0"
+            variables = environ.read().split(b"\0")
     except OSError:
-        return False
-    return any(b"\0TMPDIR=" + folder + end in variables for end in (b"/", b"\0"))
+        return b""
+    return next((found[7:] for found in variables if found.startswith(b"TMPDIR=")), b"")
+
+
+def birth_of(pid: int) -> int:
+    """When a process was forked, in the kernel's ticks; 0 when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return int(stat.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError):
+        return 0
 
 
 def group_of(pid: int) -> int:
     try:
         return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
+
+
+def session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
     except ProcessLookupError:
         return 0
 
