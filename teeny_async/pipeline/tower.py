@@ -131,6 +131,8 @@ class Tower:
                 answers = await self._keeper.look_up(batch)
                 misses = []
                 for flight, answer in zip(batch, answers, strict=True):
+                    if flight.has_landed:
+                        continue  # the session was closed meanwhile
                     if answer is None:
                         misses.append(flight)
                     else:

@@ -7,14 +7,15 @@ the sending of the job), then a seeded choice of the rest (the compiler runs, ba
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from teeny_async import Compiler, RetryPolicy
+from teeny_async import Artifact, Compiler, Failure, RetryPolicy
+from teeny_async.pipeline.inflight import Flight
 from teeny_async.settings import Settings
 from tests.execution.kit import processes_below
 
@@ -117,6 +118,27 @@ async def test_closing_the_session_at_any_moment_leaves_nothing_either(
                     for _ in range(turns):
                         await anyio.lowlevel.checkpoint()
         nothing_is_left(compiler, scratch_dir)
+
+
+async def test_what_is_looked_up_while_the_session_closes_waits_for_no_slot(
+    settings: Settings, scratch_dir: Path, no_leftovers: None
+) -> None:
+    begun = anyio.Event()
+
+    async def late(flights: Sequence[Flight]) -> list[Artifact | Failure | None]:
+        begun.set()
+        with anyio.CancelScope(shield=True):
+            while tower.admission.jobs:
+                await anyio.lowlevel.checkpoint()
+            return await look_up(flights)
+
+    async with anyio.create_task_group() as group, Compiler(settings=settings) as compiler:
+        tower = compiler._tower
+        look_up = tower._keeper.look_up
+        tower._keeper.look_up = late  # type: ignore[method-assign]
+        group.start_soon(compiler.compile_many, [script("echo good > out")])
+        await begun.wait()
+    nothing_is_left(compiler, scratch_dir)
 
 
 async def test_closing_is_bounded_however_deaf_the_compilers_are(
