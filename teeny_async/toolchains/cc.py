@@ -77,7 +77,8 @@ class Cc(Driver):
         is_clang = toolchain.settings.get(_KIND) == "clang"
         if target.is_gpu:
             raise RequestError(f"cc compiles for CPUs only, not {target}")
-        check_emit(self, request, self.emits if can_link(target) else ("object", "asm"), target)
+        links = can_link(target) and _same_machine(target.triple, toolchain.settings[_MACHINE])
+        check_emit(self, request, self.emits if links else ("object", "asm"), target)
         check_opt_level(self, request, _LEVELS)
         refuse_log(self, request)
         refuse_ours(self, request.flags)
@@ -150,14 +151,26 @@ async def _parts_of_gcc(host: Host, path: str, version: str) -> dict[str, Path]:
 
 async def _parts_of_clang(host: Host, path: str, version: str) -> dict[str, Path]:
     """The libraries that a distribution's clang is a thin shell around, its linker, and its configuration files."""
-    found = [*_llvm_of(path), *(Path(name) for name in re.findall(r"(?m)^Configuration file: (.+)$", version))]
+    configured = [Path(name) for name in re.findall(r"(?m)^Configuration file: (.+)$", version)]
     linker = Path(await _says(host, path, "-print-prog-name=ld"))
-    return {file.name: file for file in _there([*found, linker])}
+    found = [*_beside(path), *await _loaded(host, path), *configured, linker]
+    return {file.name: file for file in _there(found)}
 
 
-def _llvm_of(path: str) -> list[Path]:
+def _beside(path: str) -> list[Path]:
     lib = Path(os.path.realpath(path)).parent.parent / "lib"
     return [file for name in ("libLLVM*.so*", "libclang-cpp*.so*") for file in sorted(lib.glob(name))]
+
+
+async def _loaded(host: Host, path: str) -> list[Path]:
+    """LLVM's libraries where the loader finds them: Debian's are in another folder than clang's own."""
+    ldd = host.which("ldd")
+    if ldd is None:
+        return []
+    # Not remembered: the same ldd answers differently when clang is another one.
+    answer = await host.run([ldd, path], remember=False)
+    text = answer.stdout.decode("utf-8", "replace")
+    return [Path(name) for name in re.findall(r"=> (/\S*/lib(?:LLVM|clang-cpp)\S*)", text)]
 
 
 def _there(files: Sequence[Path]) -> list[Path]:
@@ -208,5 +221,5 @@ async def _gcc_native(host: Host, command: Sequence[str], target: Target) -> Tar
 
 
 def _links(emit: str, flags: Sequence[str]) -> str | None:
-    library = next((flag for flag in flags if re.match(r"-l|[^-]", flag)), None)
-    return f"flag {library!r} links a file that is not in the key" if emit == "shared" and library else None
+    library = next((flag for flag in flags if re.match(r"-l|-B|-fuse-ld|--ld-path|[^-]", flag)), None)
+    return f"flag {library!r} brings in a file that is not in the key" if emit == "shared" and library else None

@@ -73,13 +73,17 @@ def test_what_it_refuses() -> None:
         line("sm_90")
     with pytest.raises(RequestError, match="cannot emit 'shared' for apple-m1"):
         line("apple-m1@aarch64-apple-darwin", CLANG_SETTINGS, emit="shared")
+    # The linker is this machine's own.
+    with pytest.raises(RequestError, match="cannot emit 'shared' for neoverse-v1; it can emit object, asm"):
+        line("neoverse-v1", CLANG_SETTINGS, emit="shared")
 
 
-def test_a_library_that_is_linked_is_not_in_the_key() -> None:
+@pytest.mark.parametrize("flag", ["-lm", "-fuse-ld=gold"])
+def test_a_library_that_is_linked_is_not_in_the_key(flag: str) -> None:
     tool = Toolchain(name="cc", path="/bin/cc", version="1", fingerprint="00", settings=FrozenMap(GCC_SETTINGS))
     kernel = Kernel(name="k", source="", language="c")
-    action = Cc().plan(request(kernel, "znver3", emit="shared", flags=("-lm",)), Target.parse("znver3"), tool)
-    assert "'-lm' links a file that is not in the key" in (action.uncacheable or "")
+    action = Cc().plan(request(kernel, "znver3", emit="shared", flags=(flag,)), Target.parse("znver3"), tool)
+    assert f"{flag!r} brings in a file that is not in the key" in (action.uncacheable or "")
 
 
 @pytest.mark.anyio
@@ -103,6 +107,28 @@ async def test_its_identity() -> None:
         await Cc().find(FakeHost({"CC": "ccache gcc"}))
     with pytest.raises(ToolNotFound, match="/no does not answer `--version`"):
         await Cc().find(FakeHost(programs={"cc": "/no"}))
+
+
+@pytest.mark.anyio
+async def test_clangs_libraries_are_known_wherever_the_loader_finds_them(tmp_path: Path) -> None:
+    (tmp_path / "llvm/bin").mkdir(parents=True)
+    clang, beside, elsewhere = (
+        tmp_path / name for name in ("llvm/bin/clang", "llvm/lib/libclang-cpp.so.14", "libLLVM-14.so.1")
+    )
+    beside.parent.mkdir()
+    for file in (clang, beside, elsewhere):
+        file.write_bytes(b"")
+    listed = f"\tlinux-vdso.so.1 (0x7)\n\tlibLLVM-14.so.1 => {elsewhere} (0x7f)\n\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n"
+    says: dict[tuple[str, ...], str] = {
+        (str(clang), "--version"): "Debian clang version 14.0.6\n",
+        (str(clang), "-dumpmachine"): "x86_64-pc-linux-gnu\n",
+        (str(clang), "-print-prog-name=ld"): "ld\n",
+        (str(clang), "-M", "-x", "c", "/dev/null"): "null.o: /dev/null\n",
+        ("/bin/ldd", str(clang)): listed,
+    }
+    answers = {argv: Exit(code=0, stdout=text.encode()) for argv, text in says.items()}
+    found = await Cc().find(FakeHost(programs={"clang": str(clang), "ldd": "/bin/ldd"}, answers=answers))
+    assert bytes.fromhex(found.fingerprint).decode().endswith("['cc', 'libLLVM-14.so.1', 'libclang-cpp.so.14']")
 
 
 @pytest.fixture(params=["gcc", "clang"])
