@@ -53,17 +53,38 @@ class Closures:
         """For each request key, the key of the result that it has with the files as they are; None: unknown."""
         notes = await self._store.get_notes([_note(digest) for digest in request_digests])
         manifests = [load_manifest(note) for note in notes]
+        found = await self._matching(manifests)
+        stale = [index for index, variant in enumerate(found) if variant is None and manifests[index]]
+        for index, variant in (await self._matching_further([request_digests[index] for index in stale])).items():
+            place = stale[index]
+            found[place] = variant
+            text = dump_manifest(with_variant(manifests[place], variant))
+            await self._store.put_note(_note(request_digests[place]), text)
+        both = zip(request_digests, found, strict=True)
+        return [None if variant is None else result_digest(digest, variant) for digest, variant in both]
+
+    async def _matching_further(self, request_digests: Sequence[str]) -> dict[int, Variant]:
+        """By place: what holds now of the closures that are known to others, where those known here are old."""
+        found = await self._matching(await self._further(request_digests))
+        return {index: variant for index, variant in enumerate(found) if variant is not None}
+
+    async def _further(self, request_digests: Sequence[str]) -> list[list[Variant]]:
+        """What others know of each; nothing at all where the store has no others."""
+        ask = getattr(self._store, "further_notes", None)
+        if ask is None or not request_digests:
+            return []
+        texts = await ask([_note(digest) for digest in request_digests])
+        return [[one for text in some for one in load_manifest(text)] for some in texts]
+
+    async def _matching(self, manifests: list[list[Variant]]) -> list[Variant | None]:
+        """Of each, the closure that holds with the files as they are."""
         if not any(manifests):
             return [None] * len(manifests)
-        return await anyio.to_thread.run_sync(self._match_all, list(request_digests), manifests)
+        return await anyio.to_thread.run_sync(self._match_all, manifests)
 
-    def _match_all(self, request_digests: list[str], manifests: list[list[Variant]]) -> list[str | None]:
+    def _match_all(self, manifests: list[list[Variant]]) -> list[Variant | None]:
         snapshot = Snapshot(self._digests, file_clock_ns())
-        found: list[str | None] = []
-        for digest, variants in zip(request_digests, manifests, strict=True):
-            same = next((variant for variant in variants if variant.matches(snapshot)), None)
-            found.append(None if same is None else result_digest(digest, same))
-        return found
+        return [next((one for one in variants if one.matches(snapshot)), None) for variants in manifests]
 
     async def earlier(self, request_digest: str) -> list[tuple[Variant, Differences]]:
         """The earlier compiles of a request that are known, newest first, and in what the files that each read
@@ -71,6 +92,8 @@ class Closures:
         variants = load_manifest(await self._store.get_note(_note(request_digest)))
         if not variants:
             return []
+        further = await self._further([request_digest])
+        variants += [one for one in (further[0] if further else []) if one not in variants]
         return await anyio.to_thread.run_sync(self._compare, variants)
 
     def _compare(self, variants: list[Variant]) -> list[tuple[Variant, Differences]]:

@@ -204,7 +204,7 @@ class Session:
         """Why a request is in the store, or is not: its key's components, and for a miss the nearest entry.
 
         Nothing is compiled. Without regard to `mode` the store is looked into, with the folders and the remote that
-        it has; the look counts as no use of the entry, and puts nothing from one of them into another.
+        it has; the look counts as no use of the entry, and puts none from one of them into another.
         Raises RequestError, and ToolchainNotFoundError, without which there is no key.
         """
         [explanation] = await self.explain_many([request])

@@ -12,12 +12,15 @@ a remote store (the last layer, where there is one) has is then on disk. Results
 that can be written.
 
 Entries never change, so any layer's will do. Notes do change, and what another process has noted must be
-seen: the folder's own are asked for first, then those that were shared, and none is kept in memory.
+seen: the folder's own are asked for first, then those that were shared, and none is kept in memory. One that holds
+on every machine and was found in a remote is put into the folder. Where it does not help, as it may be old by then,
+`further_notes` has what the others say.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -147,11 +150,27 @@ class LayeredStore:
 
     async def get_notes(self, names: Sequence[str]) -> list[str | None]:
         found: list[str | None] = [None] * len(names)
-        for layer in self._own_notes:
-            await _ask_for_notes(layer, names, range(len(names)), found)
+        for number, layer in enumerate(self._own_notes):
+            missing = [index for index, text in enumerate(found) if text is None]
+            await _ask_for_notes(layer, names, missing, found)
+            nearer = self._own_notes[:number]
+            new = [(names[index], text) for index in missing if (text := found[index]) is not None]
+            for near, (name, text) in itertools.product(nearer, new):
+                if name.startswith(self._shared_notes):
+                    await near.put_note(name, text)
         shared = [index for index, name in enumerate(names) if name.startswith(self._shared_notes)]
         for layer in self._others_notes:
             await _ask_for_notes(layer, names, shared, found)
+        return found
+
+    async def further_notes(self, names: Sequence[str]) -> list[list[str]]:
+        """What the layers behind the first have under each name that holds on every machine, the nearest first."""
+        found: list[list[str]] = [[] for _ in names]
+        shared = [index for index, name in enumerate(names) if name.startswith(self._shared_notes)]
+        for layer in (*self._own_notes[1:], *self._others_notes) if shared else ():
+            for index, text in zip(shared, await layer.get_notes([names[index] for index in shared]), strict=True):
+                if text is not None:
+                    found[index].append(text)
         return found
 
     async def put_note(self, name: str, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from teeny_async.store.memory import MemoryStore
 from teeny_async.store.remote import RemoteStore
 from teeny_async.testing import FakeRunner
 from tests.pipeline.kit import request, session
-from tests.support import changed
+from tests.pipeline.test_closures import Including
+from tests.support import changed, the_file_clock_moved_on
 
-from .remote_servers import S3_OPTIONS, Silent, s3_server
+from .remote_servers import S3_OPTIONS, Answering, Silent, plain_files, s3_server
 
 pytestmark = pytest.mark.anyio
 
@@ -68,6 +70,57 @@ async def test_what_was_found_far_away_is_near_from_then_on(tmp_path: Path) -> N
     assert await _runs(remote=far) == len(REQUESTS)
     assert await _runs(store=near, remote=far) == 0
     assert await _runs(store=near, remote="") == 0
+
+
+@pytest.fixture
+def server() -> Iterator[Answering]:
+    server = Answering(plain_files()[1])
+    yield server
+    server.close()
+
+
+def asked_of(server: Answering) -> dict[str, int]:
+    """Requests since the last call, as "GET ac": number."""
+    counts = Counter(f"{method} {path.split('/')[2]}" for method, path in server.requests)
+    server.requests.clear()
+    return dict(counts)
+
+
+async def test_a_warm_run_asks_the_remote_nothing(server: Answering, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert await _runs(store=one, remote=server.url) == len(REQUESTS)
+    assert asked_of(server) == {"GET ac": len(REQUESTS), "PUT ac": len(REQUESTS)}
+    assert await _runs(store=two, remote=server.url) == 0
+    assert asked_of(server) == {"GET ac": len(REQUESTS)}
+    for folder in (one, two):
+        assert await _runs(store=folder, remote=server.url) == 0
+        assert asked_of(server) == {}
+
+
+async def test_what_kernels_read_is_asked_for_once_and_again_when_it_has_changed(
+    server: Answering, tmp_path: Path
+) -> None:
+    tool = Including(tmp_path / "h.h")
+    requests = [request(number, toolchain=tool) for number in range(10)]
+
+    async def runs(folder: str) -> int:
+        runner = FakeRunner(tool.exit)
+        async with session(runner, store=tmp_path / folder, remote=server.url) as compiler:
+            results = await compiler.compile_many(requests)
+        assert {result.artifact["object"] for result in results} == {tool.header.read_bytes()}
+        return len(runner.actions)
+
+    await the_file_clock_moved_on()
+    assert (await runs("one"), asked_of(server)["PUT notes"]) == (10, 10)
+    assert (await runs("two"), asked_of(server)) == (0, {"GET notes": 10, "GET ac": 10})
+    assert (await runs("two"), asked_of(server)) == (0, {})
+    tool.header.write_text("two")
+    await the_file_clock_moved_on()
+    assert await runs("one") == 10
+    asked_of(server)
+    # The folder knows only what was read before: what the other machine has read since is in the remote.
+    assert (await runs("two"), asked_of(server)) == (0, {"GET notes": 10, "GET ac": 10, "PUT notes": 10})
+    assert (await runs("two"), asked_of(server)) == (0, {})
 
 
 async def test_a_silent_remote_costs_a_sweep_one_time_limit() -> None:
