@@ -104,15 +104,15 @@ class PartDigests:
             self._begun[name] = state
         return state.copy()
 
-    def explained(self, stages: Sequence[Run]) -> dict[str, str]:
-        """All components as a person reads them; see the function of this name."""
+    def explained(self, stages: Sequence[Run], inputs: Sequence[Component]) -> dict[str, str]:
+        """All components as a person reads them; see the function of this name. inputs: of the first action."""
         name = _identities(stages)
         fixed = self._explained.get(name)
         if fixed is None:
             if len(self._explained) >= _REMEMBER:
                 self._explained.clear()
             fixed = self._explained[name] = explained(_fixed(stages))
-        return {**fixed, **explained(_inputs(stages, self))}
+        return {**fixed, **explained([*inputs, *_inputs(stages, self, first=1)])}
 
 
 def _identities(stages: Sequence[Run]) -> tuple[object, ...]:
@@ -195,11 +195,15 @@ class KeyStart:
         self._begun = digests.begun(stages)
         self._tail = _framed(_inputs(stages, digests, first=1))
 
-    def key(self, inputs: Sequence[Input], explain: Explain) -> CacheKey:
+    def inputs(self, inputs: Sequence[Input]) -> list[Component]:
+        """The components that inputs of the first action are."""
+        return [_input(item, self._digests) for item in inputs]
+
+    def key(self, inputs: Sequence[Component], explain: Explain) -> CacheKey:
         """The key with these inputs of the first action. explain: makes the components again, when asked."""
         state = self._begun.copy()
-        for item in inputs:
-            state.update(_frame(*_input(item, self._digests)))
+        for label, value in inputs:
+            state.update(_frame(label, value))
         if self._tail:
             state.update(self._tail)
         return CacheKey(state.hexdigest(), SCHEMA, explain)
@@ -207,7 +211,8 @@ class KeyStart:
 
 def request_key(stages: Sequence[Run], digests: PartDigests, explain: Explain) -> CacheKey:
     """The key of what a chain of actions puts out."""
-    return KeyStart(stages, digests).key(stages[0][0].inputs, explain)
+    start = KeyStart(stages, digests)
+    return start.key(start.inputs(stages[0][0].inputs), explain)
 
 
 def key_digest(parts: Sequence[Component]) -> str:

@@ -69,10 +69,10 @@ def run(way: str, requests: int) -> dict[str, float]:
         return []
 
     def key_of(number: int) -> object:
-        return start.key(stages[number][0][0].inputs, none)
+        return start.key(start.inputs(stages[number][0][0].inputs), none)
 
     def plan_of(number: int) -> object:
-        return start.key(driver.draft(wanted[number], tool).inputs, none)
+        return start.key(start.inputs(driver.draft(wanted[number], tool).inputs), none)
 
     calls = {
         WHOLE: lambda number: hashlib.sha256((prelude + kernels[number].source).encode()).hexdigest(),

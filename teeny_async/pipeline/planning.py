@@ -65,17 +65,24 @@ class _Pattern(NamedTuple):
     toolchains: tuple[Toolchain, ...]
     start: KeyStart
 
+    def drawn(self, inputs: Sequence[Input]) -> _Drawn:
+        return _Drawn(self, inputs, self.start.inputs(inputs))
+
 
 class _Drawn(NamedTuple):
-    """A request as its pattern and its own inputs; the action is put together when it is to run, which no hit needs."""
+    """A request as its pattern and its own inputs; the action is put together when it is to run, which no hit needs.
+
+    parts: of the key, which the inputs are.
+    """
 
     pattern: _Pattern
     inputs: Sequence[Input]
+    parts: Sequence[Component]
 
     def booking(self, explain: Explain) -> Booking:
         pattern = self.pattern
         action = pattern.stages[0].action
-        key = pattern.start.key(self.inputs, explain)
+        key = pattern.start.key(self.parts, explain)
         return Booking(key, action.uncacheable, action.depfile is not None, pattern.target, pattern.toolchains)
 
     def stages(self) -> Sequence[Stage]:
@@ -85,16 +92,18 @@ class _Drawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is needed to compile a request. target: resolved; never None, never "native"."""
+    """All that is needed to compile a request. target: resolved; never None, never "native". parts: of the key, which
+    the inputs of the first stage are."""
 
     stages: Sequence[Stage]
     target: Target
     booking: Booking
     digests: PartDigests = field(repr=False, compare=False)
+    parts: Sequence[Component] = field(repr=False, compare=False)
 
     def explain(self) -> dict[str, str]:
         """As the key's `explain`, which has to plan again."""
-        return self.digests.explained(_runs(self.stages))
+        return self.digests.explained(_runs(self.stages), self.parts)
 
 
 class Unlearned(Exception):
@@ -205,7 +214,7 @@ class Planner:
         if kept is None:
             return await self.prepare(request)
         _, drawn, booking = kept
-        return Plan(drawn.stages(), booking.target, booking, self._digests)
+        return Plan(drawn.stages(), booking.target, booking, self._digests, drawn.parts)
 
     def plan(self, request: CompileRequest) -> Plan:
         """The plan by the first toolchain that is installed and takes the request.
@@ -214,7 +223,7 @@ class Planner:
         """
         drawn = self._drawn(request)
         booking = drawn.booking(_Again(self, request))
-        return Plan(drawn.stages(), booking.target, booking, self._digests)
+        return Plan(drawn.stages(), booking.target, booking, self._digests, drawn.parts)
 
     def _drawn(self, request: CompileRequest) -> _Drawn:
         refused: RequestError | None = None
@@ -249,7 +258,7 @@ class Planner:
         draft = driver.draft(request, toolchain) if driver.shares_plans else None
         if draft is None:
             pattern = self._new_pattern(driver, request, toolchain, asked)
-            return _Drawn(pattern, pattern.stages[0].action.inputs)
+            return pattern.drawn(pattern.stages[0].action.inputs)
         kernel = request.kernel
         # All that a driver may look at beside the text; the level as a text too, since True is no 1.
         level = (request.opt_level, str(request.opt_level))
@@ -257,11 +266,11 @@ class Planner:
         name = (driver, asks, kernel.language, kernel.entry_point, kernel.include_dirs, draft.rest)
         known = self._patterns.get(name)
         if known is not None:
-            return _Drawn(known, draft.inputs)
+            return known.drawn(draft.inputs)
         if len(self._patterns) >= _KEPT_PATTERNS:
             self._patterns.clear()
         pattern = self._patterns[name] = self._new_pattern(driver, request, toolchain, asked)
-        return _Drawn(pattern, draft.inputs)
+        return pattern.drawn(draft.inputs)
 
     def _new_pattern(self, driver: Driver, request: CompileRequest, toolchain: Toolchain, asked: Target) -> _Pattern:
         target = self._known_target(driver, asked)
