@@ -22,13 +22,12 @@ from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.target import Target, host_triple
-from teeny_async.toolchains import clang, diagnostics
+from teeny_async.toolchains import clang
 from teeny_async.toolchains.base import Draft, Driver, Host, Toolchain, ToolNotFound, check_emit, neutral_env
 from teeny_async.toolchains.c_flags import Defines, Reading, define_args, draft, refuse_ours
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.finishing import can_link
 from teeny_async.toolchains.options import DEPFILE, check_opt_level, refuse_log
-from teeny_async.toolchains.verdict import judge
 
 _SYSTEM_FOLDERS = ("/usr/bin", "/bin")
 _LEVELS = (0, 1, 2, 3, "s", "z", "g", "fast")
@@ -104,6 +103,10 @@ class Cc(Driver):
         return draft("kernel.c", request, request.flags)
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
+        # Nothing is judged where all is cached, and their patterns take longer to compile than such a run has.
+        from teeny_async.toolchains import diagnostics
+        from teeny_async.toolchains.verdict import judge
+
         return judge(action, exit, tool=self.name, parse=diagnostics.clang_text, check=check)
 
     async def cpus(self, host: Host, toolchain: Toolchain, triple: str) -> frozenset[str] | None:

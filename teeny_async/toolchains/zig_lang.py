@@ -23,12 +23,11 @@ from teeny_async.model import CompileRequest, Kernel
 from teeny_async.result import Artifact, Exit, Failure
 from teeny_async.source import files_read, render
 from teeny_async.target import Target, host_triple
-from teeny_async.toolchains import amd_info, clang, diagnostics
+from teeny_async.toolchains import amd_info, clang
 from teeny_async.toolchains.base import Draft, Driver, Host, Toolchain, check_emit, kernel_file, neutral_env
 from teeny_async.toolchains.expect import check, expectations
 from teeny_async.toolchains.finishing import can_link, finisher, first_output
 from teeny_async.toolchains.options import check_opt_level, refuse_log
-from teeny_async.toolchains.verdict import judge
 from teeny_async.toolchains.zig_find import find_zig, library
 
 _MODES: Mapping[int | str, str] = {0: "Debug", 3: "ReleaseFast", "s": "ReleaseSmall"}
@@ -99,6 +98,10 @@ class ZigLang(Driver):
         return first_output(request.emit or allowed[0])
 
     def judge(self, action: Action, exit: Exit) -> Artifact | Failure:
+        # Nothing is judged where all is cached, and their patterns take longer to compile than such a run has.
+        from teeny_async.toolchains import diagnostics
+        from teeny_async.toolchains.verdict import judge
+
         verdict = judge(action, exit, tool=self.name, parse=diagnostics.clang_text, check=check)
         return amd_info.with_metrics(verdict, action)
 
