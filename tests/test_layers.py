@@ -126,3 +126,13 @@ def test_importing_it_imports_nothing_heavy() -> None:
     script = f"import sys, teeny_async; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_toolchain_that_is_only_planned_with_loads_no_verdict() -> None:
+    script = (
+        "import sys; from teeny_async.model import LANGUAGES; from teeny_async.toolchains.registry import candidates\n"
+        "assert [candidates(language) for language in set(LANGUAGES.values())]\n"
+        "print([name for name in sys.modules if name.rpartition('.')[2] in ('verdict', 'symptoms', 'diagnostics')])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -154,6 +154,15 @@ def test_help_is_fast_and_light(place: Place) -> None:
         assert "teeny-async" in done.stdout
 
 
+def test_the_end_of_the_interpreter_goes_through_no_heap(place: Place) -> None:
+    script = (
+        "import gc; from teeny_async.cli import main\n"
+        "try: main()\nfinally: print('alive', len(gc.get_objects()), 'frozen', gc.get_freeze_count())"
+    )
+    done = place.spawn("--version", program=("-c", script)).communicate()[0].split()
+    assert int(done[-3]) < int(done[-1]) / 10
+
+
 def test_help_has_every_option_under_a_heading(place: Place) -> None:
     text = place.run("sweep", "--help").stdout
     headings = [line for line in text.splitlines() if line and not line.startswith(" ")]
