@@ -11,6 +11,8 @@ import os
 import sqlite3
 import stat
 import time
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +91,26 @@ def check_database(path: Path, patience: float) -> None:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         if not tables:
             return
+        noted, now = _schema_sums(connection.execute)
+        if noted not in (0, now):
+            raise RefusedDatabase("its schema is not what it was")
         for name, value in connection.execute("SELECT key, value FROM Settings"):
             if not _is_our_setting(name, value):
                 raise RefusedDatabase(f"its setting {name!r} is {value!r}")
+
+
+def note_schema(execute: Callable[..., sqlite3.Cursor]) -> None:
+    """Note what the schema is, for `check_database`: a flipped bit can leave one that means something else."""
+    noted, now = _schema_sums(execute)
+    if noted != now:
+        execute(f"PRAGMA user_version = {now}")
+
+
+def _schema_sums(execute: Callable[..., sqlite3.Cursor]) -> tuple[int, int]:
+    """The checksum of the schema that was noted (0: none), and that of the schema as it is."""
+    ((noted,),) = execute("PRAGMA user_version").fetchall()
+    rows = execute("SELECT CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master ORDER BY rowid").fetchall()
+    return noted, zlib.crc32(repr(rows).encode()) & 0x7FFFFFFF or 1
 
 
 def look_for_damage(connection: sqlite3.Connection, *, deep: bool, seconds: float | None = None) -> None:

@@ -17,7 +17,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from teeny_async.store.database import RefusedDatabase
+from teeny_async.store.database import RefusedDatabase, note_schema
 from teeny_async.store.usage import Saved
 
 Execute = Callable[..., sqlite3.Cursor]
@@ -70,9 +70,10 @@ class Group(NamedTuple):
 
 
 def create(sql: Execute) -> None:
-    """Make what is not there yet."""
+    """Make what is not there yet, and note what the schema is then."""
     for statement in _SCHEMA:
         sql(statement)
+    note_schema(sql)
 
 
 def repair(sql: Execute) -> None:

@@ -101,8 +101,8 @@ def survive(pristine: Path, folder: Path, seed: int, changes: int) -> None:
 
 
 COLUMNS = [
-    *(" key BLOB,", " raw INTEGER,", " store_time REAL,", " access_count INTEGER ", " tag BLOB,", " size INTEGER "),
-    *(" filename TEXT,", " value BLOB)", "used REAL, ", "bytes INTEGER, ", "NEW.rowid,", "value + 1 "),
+    *("key BLOB,", "raw INTEGER,", "store_time REAL,", "access_count INTEGER ", "tag BLOB,", "size INTEGER DEFAULT"),
+    *("filename TEXT,", "value BLOB)", "used REAL, ", " KEY, key", "bytes INTEGER, ", "NEW.rowid,", "value + 1 "),
 ]
 
 
@@ -115,7 +115,7 @@ def test_a_schema_that_is_sound_and_has_another_name_in_it_is_replaced(fast_fold
     database = fast_folder / "v1" / "cache.db"
     content, old = database.read_bytes(), column.encode()
     assert old in content
-    database.write_bytes(content.replace(old, bytes([old[0], old[1] ^ 1]) + old[2:], 1))
+    database.write_bytes(content.replace(old, bytes([old[0] ^ 0x80]) + old[1:], 1))  # as good a letter as any
     with open_worker(fast_folder, faults) as store:
         there = [key for key, found in zip(few, store.read(list(few)), strict=True) if found is not None]
         store.write([new])
