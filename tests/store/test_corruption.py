@@ -108,7 +108,8 @@ COLUMNS = [
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_schema_that_is_sound_and_has_another_name_in_it_is_replaced(fast_folder: Path, column: str) -> None:
-    few, new = dict(list(ENTRIES.items())[1:4]), (digest(1000), entry())
+    few = dict(list(ENTRIES.items())[1:4])
+    new = {digest(1): entry(b"another"), digest(1000): entry(b"new")}
     faults = Faults()
     with open_worker(fast_folder, faults) as store:
         store.write(list(few.items()))
@@ -118,9 +119,10 @@ def test_a_schema_that_is_sound_and_has_another_name_in_it_is_replaced(fast_fold
     database.write_bytes(content.replace(old, bytes([old[0] ^ 0x80]) + old[1:], 1))  # as good a letter as any
     with open_worker(fast_folder, faults) as store:
         there = [key for key, found in zip(few, store.read(list(few)), strict=True) if found is not None]
-        store.write([new])
+        store.write(list(new.items()))
     with open_worker(fast_folder, faults) as store:
-        assert None not in store.read([*there, new[0]])
+        assert None not in store.read(there)
+        assert store.read(list(new)) == list(new.values())
 
 
 @pytest.mark.parametrize("part", range(5))
