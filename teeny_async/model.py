@@ -91,7 +91,8 @@ class Kernel:
         except OSError as error:
             raise RequestError(f"{path}: cannot read the kernel: {error.strerror}") from None
         fields: dict[str, Any] = {"name": path.stem, "source": source, "language": language}
-        fields["include_dirs"] = (str(path.resolve().parent),)
+        if "include_dirs" not in changes:
+            fields["include_dirs"] = (str(path.resolve().parent),)
         return cls(**(fields | changes))
 
 

@@ -6,7 +6,6 @@ little memory.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -148,6 +147,8 @@ def _argument_differences(
     label: str, asked: Sequence[str], stored: Sequence[str]
 ) -> Iterator[tuple[str, tuple[str | None, str | None]]]:
     """The runs of arguments that differ, each under the place where it begins."""
+    import difflib
+
     matcher = difflib.SequenceMatcher(None, asked, stored, autojunk=False)
     for kind, start, end, there, there_end in matcher.get_opcodes():
         if kind != "equal":

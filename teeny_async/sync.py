@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import anyio
-import anyio.from_thread
 import anyio.lowlevel
 import sniffio
 
@@ -28,6 +27,8 @@ def run_sync(function: Callable[[], Awaitable[T]], backend: str) -> T:
 
 
 def _in_thread(function: Callable[[], Awaitable[T]], backend: str) -> T:
+    import anyio.from_thread  # few need it
+
     results: list[T] = []
     errors: list[BaseException] = []
     started = threading.Event()

@@ -7,7 +7,6 @@ version that is written.
 
 from __future__ import annotations
 
-import difflib
 import platform
 import re
 import sys
@@ -165,6 +164,8 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     if numbers and (match := _SM.fullmatch(name)):
         number = int(match[1].rstrip("af"))
         return sorted(numbers, key=lambda each: (abs(numbers[each] - number), each))[:count]
+    import difflib
+
     return difflib.get_close_matches(name, sorted(known), n=count, cutoff=0.5)
 
 

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+GARBAGE = 10_000
+"""Objects that are made, and not dropped, between two passes of the collector. Python's 700 are for small programs."""
+
+
 def main() -> NoReturn:
     """Run `teeny-async` with the arguments of the process."""
     # Built in; `signal` would first import `enum` and what that needs.
@@ -20,6 +24,10 @@ def main() -> NoReturn:
     catches = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else a shell said to ignore it
     if catches:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    import gc
+
+    # Each pass of the collector over what is being loaded finds nothing.
+    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     from teeny_async.cli.app import cli
     from teeny_async.cli.streams import make_sound
 
@@ -31,8 +39,6 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     finally:
-        import gc
-
         gc.freeze()  # the interpreter's last collections would go through all that is about to be dropped anyway
         if catches:
             signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import functools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +74,7 @@ def _kernel(path: Path, options: Options) -> Kernel:
     language = options.language or LANGUAGES.get(path.suffix)
     if options.language is not None:
         changes["language"] = options.language
-    folders = (path.resolve().parent, *(Path(folder).resolve() for folder in options.include))
+    folders = (_folder_of(path), *(Path(folder).resolve() for folder in options.include))
     changes["include_dirs"] = tuple(str(folder) for folder in folders)
     if options.prelude == "":
         changes["prelude"] = ""
@@ -84,11 +84,23 @@ def _kernel(path: Path, options: Options) -> Kernel:
     return Kernel.from_file(path, **changes)
 
 
+def _folder_of(path: Path) -> Path:
+    """Where a kernel's file lies, through links. Most lie in a few folders, whose links are followed once."""
+    return path.resolve().parent if path.is_symlink() else _resolved(path.parent.absolute())
+
+
+@functools.lru_cache
+def _resolved(folder: Path) -> Path:
+    return folder.resolve()
+
+
 def _no_such_kernel(path: Path) -> str:
     if path.is_dir():
         return f"{path} is a folder; name the files in it, as in {path}/*.c"
     if path.exists():
         return f"{path} is no regular file; copy what it gives into one"
+    import difflib
+
     folder = path.parent
     siblings = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     close = difflib.get_close_matches(path.name, siblings, n=3)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from teeny_async.errors import CacheError
 from teeny_async.store import folder as folders
-from teeny_async.store.archive import ArchiveWriter, Member, read_archive
 from teeny_async.store.disk_worker import DiskWorker
 from teeny_async.store.framing import CorruptEntry, label, pack, pack_note, unpack, unpack_note
 from teeny_async.store.loading import Finds, read_into
 from teeny_async.store.reports import ArchiveReport, PruneReport, VerifyReport
 
 if TYPE_CHECKING:
+    from teeny_async.store.archive import ArchiveWriter, Member
     from teeny_async.store.raw_cache import RawCache, Row
 
 _ROWS = 64
@@ -194,6 +194,8 @@ class Exporting:
 
     def _step(self) -> bool:
         if self._writer is None:
+            from teeny_async.store.archive import ArchiveWriter  # few runs need it, or `tarfile`
+
             self._writer = ArchiveWriter(self._path)
         keys, finds = self._worker.door.insist("export", "reading", self._read_some)
         self._worker.drop_entries(finds)
@@ -226,6 +228,8 @@ class Importing:
     """`DiskStore.import_`: check until it says False, step until it says False; `close` in any case."""
 
     def __init__(self, worker: DiskWorker, path: Path) -> None:
+        from teeny_async.store.archive import read_archive
+
         self._worker = worker
         self._path = path
         self._checking = read_archive(path)

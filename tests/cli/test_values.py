@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from teeny_async.cli.requests import _folder_of
 from teeny_async.cli.values import (
     parse_defines,
     parse_params,
@@ -97,3 +99,14 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 def test_a_ptx_version_is_for_nvidia_targets() -> None:
     with pytest.raises(click.BadParameter, match="NVIDIA"):
         parse_targets(["znver4"], [86])
+
+
+def test_a_linked_kernel_is_at_home_where_its_file_lies(tmp_path: Path) -> None:
+    real, other = tmp_path / "real", tmp_path / "other"
+    real.mkdir()
+    other.mkdir()
+    (real / "a.c").touch()
+    (other / "b.c").symlink_to(real / "a.c")
+    (tmp_path / "linked").symlink_to(real)
+    for path in (real / "a.c", other / "b.c", tmp_path / "linked" / "a.c"):
+        assert _folder_of(path) == path.resolve().parent == real
