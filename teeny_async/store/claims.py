@@ -42,6 +42,7 @@ from teeny_async.store.base import OnFault
 from teeny_async.store.folder import make_private
 from teeny_async.store.lockfile import remove_and_unlock, try_lock
 
+_SPARE = ".spare"
 _FIRST_LOOK = 0.005
 """Seconds until the second look; each pause is 1.5 times the last one."""
 _SLOWEST_LOOK = 0.25
@@ -49,6 +50,8 @@ _LOOKS_PER_SECOND = 1000.0
 """Of all waiting claims of one `Claims` together; a look takes some 15 us."""
 _STALE_AFTER = 3600.0
 """Seconds after which the file of a dead holder is removed by `sweep`; before that, the next claim reuses it."""
+_SPARE_STALE_AFTER = 60.0
+"""The same for its own name, which nobody reuses: whoever has just made one is about to lock it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +145,14 @@ class Claims:
                 taken.release()
 
     def sweep(self) -> int:
-        """Remove the files that dead holders left an hour ago or earlier; how many. Blocks for a moment."""
+        """Remove the names that dead holders left some time ago; how many. Blocks for a moment."""
         removed = 0
-        old = time.time() - _STALE_AFTER
+        now = time.time()
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_mtime < old:
+                    keep = _SPARE_STALE_AFTER if entry.name.endswith(_SPARE) else _STALE_AFTER
+                    if entry.stat(follow_symlinks=False).st_mtime < now - keep:
                         file = try_lock(entry.path, create=False)
                         if file is not None:
                             remove_and_unlock(entry.path, file)
@@ -227,8 +231,8 @@ class Claims:
         except FileExistsError:
             assert spare is not None, "a spare's own name is random"
             self._spares.append(spare)
-        except OSError as error:  # somebody cleans the runtime folder, or its file system has no second names
-            self._links = isinstance(error, FileNotFoundError)
+        except OSError as error:  # somebody cleans or sweeps the folder, or its file system has no second names
+            self._links = isinstance(error, (FileNotFoundError, BlockingIOError))
             if spare is not None:
                 spare.drop()
         else:
@@ -246,7 +250,7 @@ class _Spare:
     @classmethod
     def make(cls, folder: Path) -> _Spare:
         """Raises OSError."""
-        path = os.path.join(folder, f"{os.urandom(16).hex()}.spare")
+        path = os.path.join(folder, f"{os.urandom(16).hex()}{_SPARE}")
         file = try_lock(path)
         if file is None:
             raise BlockingIOError(errno.EAGAIN, "somebody else has locked a new file", path)
