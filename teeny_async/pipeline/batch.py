@@ -15,8 +15,8 @@ from teeny_async.result import CompileResult, Failure
 if TYPE_CHECKING:
     from teeny_async.pipeline.session import Session
 
-_CHECKPOINT_EVERY = 256
-"""Requests between two chances for other tasks; planning one takes some 20 us."""
+_CHECKPOINT_EVERY = 64
+"""Requests between two chances for other tasks; planning one takes some 20 us, boarding one as much."""
 
 
 class Batch:
