@@ -13,7 +13,7 @@ The file of a claim is a second name (`link`) of a file that this process has lo
 next claim: ext4 looks for a new file's inode past all that were freed in the last five seconds, which took 0.15 to
 0.3 ms for each claim when hundreds a second made and removed files of their own; a name takes 10 us.
 
-A session has one descriptor for each claim that it ever held at a time, a waiting claim none between two looks.
+A claim takes one descriptor, a file that is kept another, a waiting claim none between two looks.
 Claim when the compile is about to start, not when it is queued: two processes with the same thousand keys then
 share the work between them, and neither has a thousand files open.
 
@@ -43,6 +43,8 @@ from teeny_async.store.folder import make_private
 from teeny_async.store.lockfile import remove_and_unlock, try_lock
 
 _SPARE = ".spare"
+_KEPT = 64
+"""Files that a session keeps for its next claims at most: some more than compiles run at a time."""
 _FIRST_LOOK = 0.005
 """Seconds until the second look; each pause is 1.5 times the last one."""
 _SLOWEST_LOOK = 0.25
@@ -204,7 +206,7 @@ class Claims:
                 self._ready = True
             spare = self._named(path)
             if spare is not None:
-                return ClaimedKey(path, spare.file, partial(self._spares.append, spare))
+                return ClaimedKey(path, spare.file, partial(self._keep, spare))
             try:
                 file = try_lock(path)
             except FileNotFoundError:
@@ -230,7 +232,7 @@ class Claims:
             os.link(spare.path, path)
         except FileExistsError:
             assert spare is not None, "a spare's own name is random"
-            self._spares.append(spare)
+            self._keep(spare)
         except OSError as error:  # somebody cleans or sweeps the folder, or its file system has no second names
             self._links = isinstance(error, (FileNotFoundError, BlockingIOError))
             if spare is not None:
@@ -238,6 +240,12 @@ class Claims:
         else:
             return spare
         return None
+
+    def _keep(self, spare: _Spare) -> None:
+        if len(self._spares) < _KEPT:
+            self._spares.append(spare)
+        else:
+            spare.drop()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,19 @@ async def test_claims_one_after_another_make_one_file(meeting: Path) -> None:
     assert len(made) == 1
 
 
+async def test_some_files_are_kept_and_not_as_many_as_there_were_claims(meeting: Path) -> None:
+    claims = Claims(meeting)
+    taken = [claims.try_claim(digest(number)) for number in range(100)]
+    assert len(files(meeting)) == 100
+    for claimed in taken:
+        assert isinstance(claimed, ClaimedKey)
+        claimed.release()
+    assert files(meeting) == []
+    assert 0 < len(os.listdir(meeting)) < 100
+    claims.close()
+    assert os.listdir(meeting) == []
+
+
 async def test_a_name_that_cannot_be_removed_does_not_stay_locked(
     meeting: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
