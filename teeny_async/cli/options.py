@@ -150,7 +150,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         *(_KERNEL, "--param", "-p"),
         multiple=True,
         metavar="NAME=V[,V...]",
-        help="Values for a `NAME` placeholder of the source, a macro, or an argument or option of Triton's; every combination is compiled.",
+        help="Values for a `NAME` placeholder of the source, a macro, or an argument or option of Triton's; every "
+        "combination is compiled.",
     ),
     _option(
         _KERNEL,

@@ -35,7 +35,8 @@ class Busy:
 class TuneActivity(Activity):
     """How far a search has come: in verdicts, those of earlier parts of the run included, and not in compiles.
 
-    places: kernel and target of each search, in the order to show. confirming: how many finalists are being measured, and of what target. seconds: of the budget, from `began` on.
+    places: kernel and target of each search, in the order to show. confirming: how many finalists are being measured,
+    and of what target. seconds: of the budget, from `began` on.
     """
 
     def __init__(self, now: float) -> None:

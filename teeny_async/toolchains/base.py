@@ -107,8 +107,9 @@ class Driver(ABC):
     def draft(self, request: CompileRequest, toolchain: Toolchain) -> Draft[Any] | None:
         """The inputs of the action, and whatever else of the kernel's text and macros decides about it.
 
-        The actions of requests with an equal `rest`, which are equal themselves but for the kernel's text, name and id, for macros,
-        params and time limits, must differ in their inputs alone: one plan then serves them all. None: each has its own.
+        The actions of requests with an equal `rest`, which are equal themselves but for the kernel's text, name and
+        id, for macros, params and time limits, must differ in their inputs alone: one plan then serves them all.
+        None: each has its own.
 
         Raises RequestError.
         """

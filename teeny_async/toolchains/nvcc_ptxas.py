@@ -11,12 +11,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from teeny_async.action import Action
-from teeny_async.frozen import FrozenMap
 from teeny_async.model import CompileRequest
-from teeny_async.target import Target
-from teeny_async.toolchains.base import Host, Toolchain, ToolNotFound, neutral_env
-from teeny_async.toolchains.expect import expectations
+from teeny_async.toolchains.base import Host, Toolchain, ToolNotFound
 from teeny_async.toolchains.nvcc_find import all_flags, find_nvcc, helper_folders, user_settings
 from teeny_async.toolchains.ptxas import ARCH_OF_PTX, Ptxas
 
@@ -74,15 +70,7 @@ class NvccPtxas(Ptxas):
             raise ToolNotFound(f"ptxas: none beside nvcc ({nvcc}); its toolkit is not complete")
         return await self.identify(host, path, user_settings(host))
 
-    def plan(self, request: CompileRequest, target: Target, toolchain: Toolchain) -> Action:
+    def _options(self, request: CompileRequest, toolchain: Toolchain) -> Sequence[str]:
         args = assembler_args(all_flags(toolchain, request.flags))
         assert args is not None, "nvcc has planned it as one action"
-        return Action(
-            argv=("ptxas", ARCH_OF_PTX, "-m64", *args, "kernel.ptx", "-o", "kernel.cubin"),
-            executable=toolchain.path,
-            neutral=neutral_env(toolchain),
-            chained=FrozenMap({"kernel.ptx": "ptx"}),
-            outputs=FrozenMap({"cubin": "kernel.cubin"}),
-            required=("cubin",),
-            expect=expectations(request.kernel, target),
-        )
+        return (ARCH_OF_PTX, "-m64", *args)

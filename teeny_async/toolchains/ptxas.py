@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,7 +66,7 @@ class Ptxas(Driver):
         if not target.is_nvidia:
             raise RequestError(f"ptxas assembles for NVIDIA targets only, not {target}")
         return Action(
-            argv=("ptxas", "-v", ARCH_OF_PTX, f"-O{_level(request.opt_level)}", "kernel.ptx", "-o", "kernel.cubin"),
+            argv=("ptxas", *self._options(request, toolchain), "kernel.ptx", "-o", "kernel.cubin"),
             executable=toolchain.path,
             neutral=neutral_env(toolchain),
             chained=FrozenMap({"kernel.ptx": "ptx"}),
@@ -74,6 +74,9 @@ class Ptxas(Driver):
             required=("cubin",),
             expect=expectations(request.kernel, target),
         )
+
+    def _options(self, request: CompileRequest, toolchain: Toolchain) -> Sequence[str]:
+        return ("-v", ARCH_OF_PTX, f"-O{_level(request.opt_level)}")
 
     def chain(self, action: Action, outputs: Mapping[str, bytes]) -> Action:
         found = _TARGET.search(outputs["ptx"])

@@ -1,6 +1,6 @@
 """The program in which Triton compiles one kernel: run by a bare interpreter, in an empty folder, as `worker.py`.
 
-    python -I -S -B worker.py kernel.py cuda:90 emit=ptx kernel=scale type:x=*fp32:16 constant:BLOCK=128 option:num_warps=4
+    python -P -s -S -B worker.py kernel.py cuda:90 emit=ptx kernel=scale type:x=*fp32:16 constant:BLOCK=128
 
 It imports nothing of ours. The folder of triton comes in TEENY_ASYNC_TRITON; nothing else that is installed beside it
 can be imported, and no variable of the user's is there, so that what it makes depends on its command line, its input

@@ -116,7 +116,8 @@ def decode_limits(data: bytes) -> Limits:
 class Facts(NamedTuple):
     """How a job ended, as it goes over the wire.
 
-    status: a wait status, -1 when nothing was started or when it could not be had. stopped: why, TIMEOUT or the like; 0 when it was not.
+    status: a wait status, -1 when nothing was started or when it could not be had. stopped: why, TIMEOUT or the like;
+    0 when it was not.
     max_rss: bytes, of the largest process. peak: bytes, of all processes together at the fullest look.
     """
 
